@@ -157,18 +157,18 @@ def load_current(
     if is_new and all(step.commit_ts < snapshot.tso for step in steps):
         _fill(columns, snapshot, table, steps)
         if lake_table.read().count() == rows:
-            revived = _delete_revived(columns, snapshot, table, steps)
+            revived = delete_revived(columns, snapshot, table, steps)
             return Loaded(rows, rows - revived, revived)
         lake_table.delete(of_snapshot)  # a stream wrote rows at the same time: these are merged with them
     before = lake_table.read().where(of_snapshot).count() if lake_table.exists() else 0
     changes = _with(snapshot.changes(), deletes)
     replace(target, loading=snapshot.tso).merge(changes, table, steps, summary)
-    _delete_revived(columns, snapshot, table, steps)
+    delete_revived(columns, snapshot, table, steps)
     after = lake_table.read().where(of_snapshot).count()
     return Loaded(rows, after - before, rows - after, deletes.count() if deletes is not None else 0)
 
 
-def _delete_revived(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> int:
+def delete_revived(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> int:
     """Rows whose keys a stream deleted while they were written, when it did not find them; how many."""
     rows = RowValues(columns.values, table, steps)
     tombstones, lake_table = columns.tombstones(rows.keys), columns.lake_table

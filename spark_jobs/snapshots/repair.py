@@ -13,7 +13,7 @@ from ticdc_bridge.spark_jobs.lake.change_checks import check_counts, count_chang
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes
 from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
-from ticdc_bridge.spark_jobs.lake.load import Snapshot, Target, load_past
+from ticdc_bridge.spark_jobs.lake.load import Snapshot, Target, delete_revived, load_past
 from ticdc_bridge.spark_jobs.lake.merge import CurrentTable, changes_of_keys
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
@@ -75,3 +75,4 @@ def _write(target: CurrentTable, snapshot: Snapshot, deletes: DataFrame) -> None
         "NOT s.is_deleted", f"s.is_deleted AND {is_newest}",
     )  # fmt: skip
     columns.lake_table.merge(kept.where("NOT late").drop("late", "deleted_until_ts"), upsert)
+    delete_revived(columns, snapshot, snapshot.table, [])
