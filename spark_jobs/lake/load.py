@@ -48,8 +48,7 @@ class Snapshot:
         rows: c_N for each of `columns`, in its exact type; `file` and `line` tell rows apart. With COMMIT_TS, and
             ROW_MESSAGE of a table without a key, where they are for a current table.
         columns: those that the source has.
-        count: how many rows these are.
-        files: that hold these rows, by the columns' names.
+        count, files: of a load: how many rows these are, and what holds them, by the columns' names.
         left_out: keys (map<string,string> in plain form) of rows that the snapshot has, and `rows` has not.
     """
 
@@ -57,8 +56,8 @@ class Snapshot:
     table: Table
     rows: DataFrame
     columns: Sequence[Column]
-    count: int
-    files: Sequence[RowFile]
+    count: int = 0
+    files: Sequence[RowFile] = ()
     left_out: DataFrame | None = None
 
     @property

@@ -38,7 +38,7 @@ def repair_rows(
         return 0
     spark = snapshot.rows.sparkSession
     keys = spark.createDataFrame([(row["key"],) for row in rows], "key array<string>")
-    snapshot = replace(snapshot, rows=lake.of_keys(snapshot, keys), count=len(rows))
+    snapshot = replace(snapshot, rows=lake.of_keys(snapshot, keys))
     # A key that the lake has twice is in TiDB: no delete by key takes one of them.
     extra = [(row["key"],) for row in rows if row["kind"] == EXTRA and row["turn"] == 1]
     gone = spark.createDataFrame(extra, "before array<string>")
