@@ -73,8 +73,8 @@ def stages_of(source: str, job: Job, out: str, replace: bool, conf: Mapping[str,
     """Where the load of a source keeps what it has read. conf: settings of Spark."""
     assert job.read.view is not None
     chunks_by = job.read.options.time_zone, job.read.view.types, job.read.view.on_lossy
-    places = (out, job.changelog, job.versions, job.outputs, replace, job.current, *chunks_by)
-    given = repr((source.rpartition("@")[2], *places))
+    targets = (out, job.changelog, job.versions, job.outputs, replace, job.current, *chunks_by)
+    given = repr((source.rpartition("@")[2], *targets))
     return Stages(given, lambda id_: stage_root(locations_of(job, out, id_)[0], conf))
 
 
@@ -151,10 +151,10 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
             obstacles.append(f"table {id_}: {error.detail}")
             continue
         rows += estimate.rows
-        places = ", ".join(str(place) for place in locations_of(load_job.job, load_job.out, id_)[:3] if place)
+        targets = ", ".join(str(target) for target in locations_of(load_job.job, load_job.out, id_)[:3] if target)
         about = "" if estimate.is_exact else "about "
         lines.append(
-            f"{id_} -> {places}: {about}{estimate.rows:,} rows, {estimate.chunks:,} chunks, {estimate.size:,} bytes,"
+            f"{id_} -> {targets}: {about}{estimate.rows:,} rows, {estimate.chunks:,} chunks, {estimate.size:,} bytes,"
             f" key {key or 'none'}, {len(table.columns)} columns"
         )
         if not key and load_job.job.current and load_job.job.without_key == "refuse":

@@ -58,8 +58,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         cursor.execute("CREATE DATABASE dmp")
         cursor.execute("USE dmp")
         cursor.execute(f"SET time_zone = '{ZONE}', sql_mode = ''")
-        for part in ("-schema", ".000000000"):
-            text = (DUMPS / "sql" / f"dmp.types{part}.sql").read_text("utf-8")
+        for ending in ("-schema", ".000000000"):
+            text = (DUMPS / "sql" / f"dmp.types{ending}.sql").read_text("utf-8")
             for statement in text.split(";\n"):
                 if statement.strip() and "SET NAMES" not in statement:
                     cursor.execute(statement)
@@ -85,7 +85,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconcile_job, "PAUSES", (0.1,))
 
 
-def place(spark: SparkSession, engine: str, folder: Path) -> str:
+def rule_of(spark: SparkSession, engine: str, folder: Path) -> str:
     return f"iceberg:{new_catalog(spark)}.lake.{{table}}" if engine == "iceberg-spark" else f"delta:{folder}/{{table}}"
 
 
@@ -157,7 +157,7 @@ def test_finds_what_was_damaged(
 ) -> None:
     engine, types = case
     port, _ = server
-    name, out = "types" if types == "exact" else "typed", place(spark, engine, tmp_path)
+    name, out = "types" if types == "exact" else "typed", rule_of(spark, engine, tmp_path)
     url = f"mysql://root@127.0.0.1:{port}"
     words = ["--table", f"dmp.{name}", "--time-zone", "Asia/Tokyo", "--engine", engine]
     assert main(["load", "--source", url, *words, "--types", types, "--out", out]) == 0
@@ -229,7 +229,7 @@ def test_what_is_newer_or_late(
     server: Any, spark: SparkSession, tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port, cursor = server
-    out, url = place(spark, engine, tmp_path), f"mysql://root@127.0.0.1:{port}"
+    out, url = rule_of(spark, engine, tmp_path), f"mysql://root@127.0.0.1:{port}"
     cursor.execute("DROP TABLE IF EXISTS late")
     cursor.execute("CREATE TABLE late (id INT PRIMARY KEY, v VARCHAR(9))")
     cursor.execute("INSERT INTO late VALUES (1,'a'),(2,'b'),(3,'c'),(4,'d'),(5,'e')")

@@ -136,13 +136,13 @@ class Merge(TableSelection, JobOptions):
 
         if self.consistent is None:
             return
-        location, places = table_location_of(self.consistent), [*outputs.values(), *(o.location for o in self.outputs)]
+        location, targets = table_location_of(self.consistent), [*outputs.values(), *(o.location for o in self.outputs)]
         details = ""
         if not self.stream or self.current is None or self.order == "offset":
             details = "--consistent goes with --stream and --out, and with the order of commit_ts"
         elif location is None or is_rule(self.consistent):
             details = f"--consistent {self.consistent}: one delta:PATH or iceberg:CATALOG.DB.TABLE is needed"
-        elif any(place is not None and not place.startswith(location.format) for place in places):
+        elif any(target is not None and not target.startswith(location.format) for target in targets):
             details = f"--consistent {self.consistent}: give it the format of the tables"
         if details:
             raise SetupError("USAGE", details=details)
