@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, check_different, check_is_lines, table_location_of
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
@@ -31,9 +32,11 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps, tell_lines
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, location_by_rule
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, location_by_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, OnLossy, TableView
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as options_of
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
+from ticdc_bridge.spark_jobs.snapshots.source import read_source
 from ticdc_bridge.spark_jobs.snapshots.stage import ChunkWriting, SnapshotTable, Stage, Stages, begun, stage_root
 from ticdc_bridge.spark_jobs.spark.errors import raised_message
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
@@ -64,18 +67,27 @@ class LoadJob:
     statements: Sequence[DdlText]
     letters: str | None
 
+    @classmethod
+    def of(
+        cls, job: Job, source: str, out: str, choice: TableChoice, at: int | None, dump_options: str | None,
+        source_zone: str, replace: bool, statements: Sequence[DdlText], letters: str | None, conf: Mapping[str, str],
+    ) -> LoadJob:  # fmt: skip
+        """With the tables of a source that are chosen. conf: settings of Spark. SetupError as of `read_source`."""
+        assert job.read.view is not None
+        zone, past = job.read.options.time_zone, {"--changelog": job.changelog, "--versions": job.versions}
+        check_is_lines("--dead-letter", letters or "", "load")
+        check_different({"--out": out if job.current else None, **past, "--dead-letter": letters})
+        if source_zone != zone and is_server(source):
+            raise SetupError("USAGE", details="--source-time-zone: a live TiDB is asked in --time-zone")
+        chunks_by = zone, job.read.view.types, job.read.view.on_lossy
+        given = source.rpartition("@")[2], out, *past.values(), job.outputs, replace, job.current, *chunks_by
+        stages = Stages(repr(given), lambda id_: stage_root(locations_of(job, out, id_)[0], conf))
+        tso, tables = read_source(source, choice, at, zone, options_of(dump_options), stages)
+        return cls(job, out, tso, tables, stages, source_zone, replace, statements, letters)
+
     @property
     def is_lossy(self) -> bool:
         return self.job.read.view is not None and self.job.read.view.on_lossy == "flag"
-
-
-def stages_of(source: str, job: Job, out: str, replace: bool, conf: Mapping[str, str]) -> Stages:
-    """Where the load of a source keeps what it has read. conf: settings of Spark."""
-    assert job.read.view is not None
-    chunks_by = job.read.options.time_zone, job.read.view.types, job.read.view.on_lossy
-    targets = (out, job.changelog, job.versions, job.outputs, replace, job.current, *chunks_by)
-    given = repr((source.rpartition("@")[2], *targets))
-    return Stages(given, lambda id_: stage_root(locations_of(job, out, id_)[0], conf))
 
 
 def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import BYTES
-from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
+from ticdc_bridge.spark_jobs.io.locations import check_is_lines
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
@@ -115,8 +115,7 @@ class ReconcileJob:
         """SetupError USAGE for what does not go together."""
         if self.sample and (self.mends or self.source.startswith(PREFIX)):
             raise SetupError("USAGE", details="reconcile --sample goes with --tidb, and without --repair")
-        if self.out.startswith((*TABLE_PREFIXES, "kafka:")) or self.out.endswith(".parquet"):
-            raise SetupError("USAGE", details=f"--out {self.out}: reconcile writes JSON lines to a file")
+        check_is_lines("--out", self.out, "reconcile", or_stdout=True)
 
     @property
     def zone(self) -> str:
