@@ -79,7 +79,7 @@ class LoadJob:
         check_different({"--out": out if job.current else None, **past, "--dead-letter": letters})
         if source_zone != zone and is_server(source):
             raise SetupError("USAGE", details="--source-time-zone: a live TiDB is asked in --time-zone")
-        chunks_by = zone, job.read.view.types, job.read.view.on_lossy
+        chunks_by = zone, source_zone, job.read.view.types, job.read.view.on_lossy
         given = source.rpartition("@")[2], out, *past.values(), job.outputs, replace, job.current, *chunks_by
         stages = Stages(repr(given), lambda id_: stage_root(locations_of(job, out, id_)[0], conf))
         tso, tables = read_source(source, choice, at, zone, options_of(dump_options), stages)
