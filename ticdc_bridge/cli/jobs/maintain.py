@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from ticdc_bridge.cli.job_options import SparkConf
-from ticdc_bridge.cli.options import INPUT, OUTPUT, choice, option
+from ticdc_bridge.cli.job_options import SparkConf, engines
+from ticdc_bridge.cli.options import INPUT, OUTPUT, option
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 
 _DAY = 86_400.0
 
@@ -28,10 +27,7 @@ class Maintain(SparkConf):
     table_at: list[str] = option(INPUT, "TABLE", "A table of merge or load (repeatable).", default=...)
     keep: str = option(OUTPUT, "TIME", "How long versions and deleted keys stay: 7d, 36h.", default="7d")
     keep_changes: str | None = option(OUTPUT, "DAYS", "How long changes stay in a changelog: 90d. Default: for ever.")
-    engine: str = choice(
-        OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}", "Library that changes the table, as of merge.",
-        default=AUTO
-    )  # fmt: skip
+    engine: str = engines("Library that changes the table, as of merge.")
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import seconds, spark_settings
