@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark_jobs.lake.test_merge_iceberg import new_catalog
 from tests.support.dumps import DUMPS, ZONE
-from tests.support.tidb import needs_tidb, running_tidb
+from tests.support.tidb import needs_tidb, tidb_cursor
 from ticdc_bridge import reconcile
 from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
@@ -52,9 +51,7 @@ COPIES = 8
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with running_tidb(tmp_path_factory.mktemp("tidb")) as port:
-        connection = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True, charset="utf8mb4")
-        cursor = connection.cursor()
+    with tidb_cursor(tmp_path_factory.mktemp("tidb")) as (port, cursor):
         cursor.execute("CREATE DATABASE dmp")
         cursor.execute("USE dmp")
         cursor.execute(f"SET time_zone = '{ZONE}', sql_mode = ''")
@@ -77,7 +74,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             cursor.execute(f"CREATE TABLE {name} {columns}")
             cursor.execute(f"INSERT INTO {name} {ROWS[name]}")
         yield port, cursor
-        connection.close()
 
 
 @pytest.fixture(autouse=True)
