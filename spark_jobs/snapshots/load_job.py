@@ -85,10 +85,6 @@ class LoadJob:
         tso, tables = read_source(source, choice, at, zone, options_of(dump_options), stages)
         return cls(job, out, tso, tables, stages, source_zone, replace, statements, letters)
 
-    @property
-    def is_lossy(self) -> bool:
-        return self.job.read.view is not None and self.job.read.view.on_lossy == "flag"
-
 
 def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     """Loads the tables one by one; those that a load which did not end had loaded at this TSO stay as they are.
@@ -96,7 +92,7 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     SetupError as merge raises it; the tables before are loaded then.
     """
     total, tables = load.Loaded(0, 0), load_job.tables
-    for losses in [check_losses(table, load_job.is_lossy) for table in tables]:
+    for losses in [check_losses(table, load_job.job) for table in tables]:
         tell_lines("load: flag", losses)
     stages = [load_job.stages.of(table, load_job.tso) for table in tables]
     with begun(stages):
@@ -171,17 +167,21 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
         )
         if not key and load_job.job.current and load_job.job.without_key == "refuse":
             obstacles.append(f"table {id_}: it has no key (--without-key append)")
-        if load_job.is_lossy:
+        if _is_lossy(load_job.job):
             lines += [f"flag table {id_}: {text}" for text in losses]
         else:
             obstacles += [f"table {id_}: {text}" for text in losses]
     return lines, obstacles + load_job.tables[0].obstacles(rows)
 
 
-def check_losses(table: SnapshotTable, is_lossy: bool) -> list[str]:
+def _is_lossy(job: Job) -> bool:
+    return job.read.view is not None and job.read.view.on_lossy == "flag"
+
+
+def check_losses(table: SnapshotTable, job: Job) -> list[str]:
     """What the source does not hold exactly, a sentence each. SetupError STOPPED where that is not accepted."""
     losses = table.losses()
-    if losses and not is_lossy:
+    if losses and not _is_lossy(job):
         details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
         raise SetupError("STOPPED", where=str(table.table.id), details=details)
     return [f"{table.table.id}: {text}" for text in losses]
@@ -247,7 +247,7 @@ def _read(
     assert job.read.view is not None
     added = [COMMIT_TS, *([] if source.table.handle_key else [merge.ROW_MESSAGE])] if job.current else []
     zones = load_job.source_zone, job.read.options.time_zone
-    types = RowTypes(source.columns, job.read.view.types, zones, load_job.is_lossy)
+    types = RowTypes(source.columns, job.read.view.types, zones, _is_lossy(job))
     writing = ChunkWriting(types, load_job.tso, added, load_job.letters is not None, load_job.replace)
     rows, letters = stage.read(spark, source, writing), stage.letters()
     if letters and load_job.letters is None:

@@ -371,9 +371,7 @@ def _reconcile(
     named: dict[str, str],
 ) -> tuple[ReconciledTable, Checked]:  # fmt: skip
     """named: what tells the table's lines from others."""
-    is_lossy = job.job.read.view is not None and job.job.read.view.on_lossy == "flag"
-    for text in check_losses(source, is_lossy):
-        print(f"reconcile: flag: {source.table.id}: {text}", file=sys.stderr)
+    tell_lines("reconcile: flag", check_losses(source, job.job))
     table, kept = ReconciledTable(job, source, spark, tso), list[Row]()
     checked, rows = table.find()
     for row in rows:

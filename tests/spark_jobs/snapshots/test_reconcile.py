@@ -200,7 +200,7 @@ def test_every_kind_of_key(
         values = [row["v"] for row in rows.orderBy("v").collect()]
         table.update({"v": "'changed'"}, f"v = '{values[0]}'")
         table.delete(f"v = '{values[1]}'")
-        new = {"a": {"bits": "X'0007'", "named": "'b'", "composite": "'n'", "folded": "'n'"}.get(name, "77")}
+        new = {"a": {"bits": "X'0007'", "named": "'b'", "composite": "'n'", "folded": "'C'"}.get(name, "77")}
         if name == "named":
             new["b"] = "'q,c'"
         cells = [f"CAST({new.get(n, n)} AS {k}) AS {n}" for n, k in rows.where("v <> 'changed'").dtypes]
