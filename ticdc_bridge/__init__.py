@@ -32,7 +32,7 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _HOMES[name].startswith(("spark_jobs.spark", "spark_jobs.streaming")):
+    if _HOMES[name].startswith(("spark_jobs.spark", "spark_jobs.snapshots", "spark_jobs.streaming")):
         import_module(f"{__name__}.spark_jobs.runtime.spark_version").check_spark_version()
     module = import_module(f"{__name__}.{_HOMES[name]}")
     return module if name == "datasource" else getattr(module, name)

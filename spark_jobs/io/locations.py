@@ -161,6 +161,13 @@ def check_is_file(location: str) -> None:
         raise SetupError("USAGE", details=f"{location}: an Avro file has one table's rows: decode --table DB.TABLE")
 
 
+def check_is_lines(option: str, location: str, command: str, or_stdout: bool = False) -> None:
+    """SetupError USAGE where what an option names is no file to which a command can write lines."""
+    is_stdout = location == "-" and not or_stdout
+    if is_stdout or location.startswith((*TABLE_PREFIXES, TOPIC)) or location.endswith(".parquet"):
+        raise SetupError("USAGE", details=f"{option} {location}: {command} writes JSON lines to a file")
+
+
 def check_different(locations: dict[str, str | None]) -> None:
     """SetupError USAGE when two of the places (by their option) are one file, one topic or one table."""
     by_path: dict[str | Path, str] = {}

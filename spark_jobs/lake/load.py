@@ -48,8 +48,7 @@ class Snapshot:
         rows: c_N for each of `columns`, in its exact type; `file` and `line` tell rows apart. With COMMIT_TS, and
             ROW_MESSAGE of a table without a key, where they are for a current table.
         columns: those that the source has.
-        count: how many rows these are.
-        files: that hold these rows, by the columns' names.
+        count, files: of a load: how many rows these are, and what holds them, by the columns' names.
         left_out: keys (map<string,string> in plain form) of rows that the snapshot has, and `rows` has not.
     """
 
@@ -57,8 +56,8 @@ class Snapshot:
     table: Table
     rows: DataFrame
     columns: Sequence[Column]
-    count: int
-    files: Sequence[RowFile]
+    count: int = 0
+    files: Sequence[RowFile] = ()
     left_out: DataFrame | None = None
 
     @property
@@ -157,18 +156,18 @@ def load_current(
     if is_new and all(step.commit_ts < snapshot.tso for step in steps):
         _fill(columns, snapshot, table, steps)
         if lake_table.read().count() == rows:
-            revived = _delete_revived(columns, snapshot, table, steps)
+            revived = delete_revived(columns, snapshot, table, steps)
             return Loaded(rows, rows - revived, revived)
         lake_table.delete(of_snapshot)  # a stream wrote rows at the same time: these are merged with them
     before = lake_table.read().where(of_snapshot).count() if lake_table.exists() else 0
     changes = _with(snapshot.changes(), deletes)
     replace(target, loading=snapshot.tso).merge(changes, table, steps, summary)
-    _delete_revived(columns, snapshot, table, steps)
+    delete_revived(columns, snapshot, table, steps)
     after = lake_table.read().where(of_snapshot).count()
     return Loaded(rows, after - before, rows - after, deletes.count() if deletes is not None else 0)
 
 
-def _delete_revived(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> int:
+def delete_revived(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> int:
     """Rows whose keys a stream deleted while they were written, when it did not find them; how many."""
     rows = RowValues(columns.values, table, steps)
     tombstones, lake_table = columns.tombstones(rows.keys), columns.lake_table

@@ -96,7 +96,8 @@ def tell_summary(command: str, summary: Summary, table: TableId | None = None, a
 
 def tell_lines(command: str, lines: Iterable[str]) -> None:
     """Lines on stderr, each after the command's name."""
-    print("\n".join(f"{command}: {line}" for line in lines), file=sys.stderr)
+    if text := "\n".join(f"{command}: {line}" for line in lines):
+        print(text, file=sys.stderr)
 
 
 def tell_counts(command: str, counts: Mapping[str, Any], as_json: bool) -> None:

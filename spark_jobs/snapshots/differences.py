@@ -34,14 +34,14 @@ _LIKE: Final[Mapping[Kind, Callable[[str], str]]] = {
 
 @dataclass(frozen=True)
 class LakeRows:
-    """The rows of a current table of the lake. table: in TiDB; columns: those that are compared; unsure: of these, the
-    numbers of dates whose NULL may be a zero date in the source.
+    """The rows of a current table of the lake. table: in TiDB; columns: those that are compared; zero_dates: those of
+    them whose NULL may be a zero date in the source.
     """
 
     target: CurrentTable
     table: Table
     columns: Sequence[Column]
-    unsure: frozenset[int] = frozenset()
+    zero_dates: Sequence[Column] = ()
 
     def read(self) -> DataFrame:
         """Those of now: l_N for each of `columns`, and `_ts`. SetupError STOPPED where the table has other columns."""
@@ -113,10 +113,10 @@ class LakeRows:
         )  # fmt: skip
 
     def _differs(self, number: int) -> SparkColumn:
-        ours, theirs = F.col(f"l_{number}"), F.col(f"t_{number}")
-        differs = ~ours.eqNullSafe(theirs) | F.col(f"u_{number}")
-        if number in self.unsure:
-            differs &= ~(theirs.isNull() & F.coalesce(ours.cast("string").rlike("^0000|-00"), F.lit(True)))
+        lake, tidb = F.col(f"l_{number}"), F.col(f"t_{number}")
+        differs = ~lake.eqNullSafe(tidb) | F.col(f"u_{number}")
+        if self.columns[number] in self.zero_dates:
+            differs &= ~(tidb.isNull() & F.coalesce(lake.cast("string").rlike("^0000|-00"), F.lit(True)))
         return differs
 
     def _with_deletes(self, both: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ import pyarrow
 from ticdc_bridge.schemas.codec.compression import UNREADABLE, unsnap_frames
 from ticdc_bridge.schemas.columnar.dump_reader import DumpCut, DumpTextError, TextForm
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
 from ticdc_bridge.spark_jobs.lake.load import SourceError
@@ -65,6 +65,12 @@ class DumpTable(SnapshotTable):
                 raise SetupError("USAGE", details=f"{file}: {error}") from error
             has_more = number == _HEADS < len(self.files)
             yield FileHead(Path(file).name, data, self.columns, len(data) < _HEAD and not has_more)
+
+    @property
+    def zero_dates(self) -> list[Column]:
+        """Columns whose NULL may be a zero date."""
+        kinds = (Kind.DATETIME, Kind.TIMESTAMP) if self.kind == "parquet" else ()
+        return [column for column in self.columns if column.type.kind in kinds]
 
     @property
     def identity(self) -> str:
@@ -133,13 +139,12 @@ class DumpTable(SnapshotTable):
         """Of its files of Parquet: the rows, and the NULLs of each column of dates. SetupError STOPPED."""
         from pyarrow.parquet import ParquetFile
 
-        dates = [c.name for c in self.columns if c.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)]
-        rows, nulls = 0, dict.fromkeys(dates, 0)
+        rows, nulls = 0, dict.fromkeys((column.name for column in self.zero_dates), 0)
         for path in map(path_of, self.files if self.kind == "parquet" else ()):
             try:
                 with ParquetFile(arrow_source(path)) as file:
                     rows += file.metadata.num_rows
-                    for name in dates:
+                    for name in nulls:
                         nulls[name] += _null_count(file, name)
             except (pa.ArrowException, ValueError, OSError) as error:
                 raise self._damaged(error) from error

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, check_different, check_is_lines, table_location_of
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
@@ -31,9 +32,11 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps, tell_lines
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, location_by_rule
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, location_by_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, OnLossy, TableView
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as options_of
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
+from ticdc_bridge.spark_jobs.snapshots.source import read_source
 from ticdc_bridge.spark_jobs.snapshots.stage import ChunkWriting, SnapshotTable, Stage, Stages, begun, stage_root
 from ticdc_bridge.spark_jobs.spark.errors import raised_message
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
@@ -64,18 +67,23 @@ class LoadJob:
     statements: Sequence[DdlText]
     letters: str | None
 
-    @property
-    def is_lossy(self) -> bool:
-        return self.job.read.view is not None and self.job.read.view.on_lossy == "flag"
-
-
-def stages_of(source: str, job: Job, out: str, replace: bool, conf: Mapping[str, str]) -> Stages:
-    """Where the load of a source keeps what it has read. conf: settings of Spark."""
-    assert job.read.view is not None
-    chunks_by = job.read.options.time_zone, job.read.view.types, job.read.view.on_lossy
-    places = (out, job.changelog, job.versions, job.outputs, replace, job.current, *chunks_by)
-    given = repr((source.rpartition("@")[2], *places))
-    return Stages(given, lambda id_: stage_root(locations_of(job, out, id_)[0], conf))
+    @classmethod
+    def of(
+        cls, job: Job, source: str, out: str, choice: TableChoice, at: int | None, dump_options: str | None,
+        source_zone: str, replace: bool, statements: Sequence[DdlText], letters: str | None, conf: Mapping[str, str],
+    ) -> LoadJob:  # fmt: skip
+        """With the tables of a source that are chosen. conf: settings of Spark. SetupError as of `read_source`."""
+        assert job.read.view is not None
+        zone, past = job.read.options.time_zone, {"--changelog": job.changelog, "--versions": job.versions}
+        check_is_lines("--dead-letter", letters or "", "load")
+        check_different({"--out": out if job.current else None, **past, "--dead-letter": letters})
+        if source_zone != zone and is_server(source):
+            raise SetupError("USAGE", details="--source-time-zone: a live TiDB is asked in --time-zone")
+        chunks_by = zone, source_zone, job.read.view.types, job.read.view.on_lossy
+        given = source.rpartition("@")[2], out, *past.values(), job.outputs, replace, job.current, *chunks_by
+        stages = Stages(repr(given), lambda id_: stage_root(locations_of(job, out, id_)[0], conf))
+        tso, tables = read_source(source, choice, at, zone, options_of(dump_options), stages)
+        return cls(job, out, tso, tables, stages, source_zone, replace, statements, letters)
 
 
 def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
@@ -84,7 +92,7 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     SetupError as merge raises it; the tables before are loaded then.
     """
     total, tables = load.Loaded(0, 0), load_job.tables
-    for losses in [check_losses(table, load_job.is_lossy) for table in tables]:
+    for losses in [check_losses(table, load_job.job) for table in tables]:
         tell_lines("load: flag", losses)
     stages = [load_job.stages.of(table, load_job.tso) for table in tables]
     with begun(stages):
@@ -151,25 +159,29 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
             obstacles.append(f"table {id_}: {error.detail}")
             continue
         rows += estimate.rows
-        places = ", ".join(str(place) for place in locations_of(load_job.job, load_job.out, id_)[:3] if place)
+        targets = ", ".join(str(target) for target in locations_of(load_job.job, load_job.out, id_)[:3] if target)
         about = "" if estimate.is_exact else "about "
         lines.append(
-            f"{id_} -> {places}: {about}{estimate.rows:,} rows, {estimate.chunks:,} chunks, {estimate.size:,} bytes,"
+            f"{id_} -> {targets}: {about}{estimate.rows:,} rows, {estimate.chunks:,} chunks, {estimate.size:,} bytes,"
             f" key {key or 'none'}, {len(table.columns)} columns"
         )
         if not key and load_job.job.current and load_job.job.without_key == "refuse":
             obstacles.append(f"table {id_}: it has no key (--without-key append)")
-        if load_job.is_lossy:
+        if _is_lossy(load_job.job):
             lines += [f"flag table {id_}: {text}" for text in losses]
         else:
             obstacles += [f"table {id_}: {text}" for text in losses]
     return lines, obstacles + load_job.tables[0].obstacles(rows)
 
 
-def check_losses(table: SnapshotTable, is_lossy: bool) -> list[str]:
+def _is_lossy(job: Job) -> bool:
+    return job.read.view is not None and job.read.view.on_lossy == "flag"
+
+
+def check_losses(table: SnapshotTable, job: Job) -> list[str]:
     """What the source does not hold exactly, a sentence each. SetupError STOPPED where that is not accepted."""
     losses = table.losses()
-    if losses and not is_lossy:
+    if losses and not _is_lossy(job):
         details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
         raise SetupError("STOPPED", where=str(table.table.id), details=details)
     return [f"{table.table.id}: {text}" for text in losses]
@@ -235,7 +247,7 @@ def _read(
     assert job.read.view is not None
     added = [COMMIT_TS, *([] if source.table.handle_key else [merge.ROW_MESSAGE])] if job.current else []
     zones = load_job.source_zone, job.read.options.time_zone
-    types = RowTypes(source.columns, job.read.view.types, zones, load_job.is_lossy)
+    types = RowTypes(source.columns, job.read.view.types, zones, _is_lossy(job))
     writing = ChunkWriting(types, load_job.tso, added, load_job.letters is not None, load_job.replace)
     rows, letters = stage.read(spark, source, writing), stage.letters()
     if letters and load_job.letters is None:

@@ -13,9 +13,7 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job, WithoutKey
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as options_of
-from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, run_load, snapshot_side, stages_of
-from ticdc_bridge.spark_jobs.snapshots.source import read_source
+from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, run_load, snapshot_side
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
 
@@ -63,10 +61,9 @@ def load(
     read = snapshot_side(time_zone, SparkTypes(types), on_lossy)
     job = Job(read, merge=engine, changelog=changelog, versions=versions, without_key=without_key)
     statements = statements_of(None if ddl is None else definition_source(str(ddl)))
-    stages = stages_of(source, job, into, replace, {})
-    options = options_of(dump_options)
-    tso, tables = read_source(source, TableChoice.of([table]), at, time_zone, options, stages)
-    zone = source_time_zone or time_zone
-    load_job = LoadJob(job, into, tso, tables, stages, zone, replace, statements, dead_letter)
+    load_job = LoadJob.of(
+        job, source, into, TableChoice.of([table]), at, dump_options, source_time_zone or time_zone, replace,
+        statements, dead_letter, {},
+    )  # fmt: skip
     done = run_load(load_job, session_of(job, SparkSettings(), into, None))
-    return {"tso": tso, **{name: getattr(done, name) for name in ("rows", "written", "newer", "removed", "errors")}}
+    return {"tso": load_job.tso, **done._asdict()}

@@ -21,8 +21,8 @@ from ticdc_bridge.schemas.model.event import tso_physical_ms
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Column
-from ticdc_bridge.schemas.model.types import BYTES, Kind
-from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
+from ticdc_bridge.schemas.model.types import BYTES
+from ticdc_bridge.spark_jobs.io.locations import check_is_lines
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
@@ -115,8 +115,7 @@ class ReconcileJob:
         """SetupError USAGE for what does not go together."""
         if self.sample and (self.mends or self.source.startswith(PREFIX)):
             raise SetupError("USAGE", details="reconcile --sample goes with --tidb, and without --repair")
-        if self.out.startswith((*TABLE_PREFIXES, "kafka:")) or self.out.endswith(".parquet"):
-            raise SetupError("USAGE", details=f"--out {self.out}: reconcile writes JSON lines to a file")
+        check_is_lines("--out", self.out, "reconcile", or_stdout=True)
 
     @property
     def zone(self) -> str:
@@ -156,25 +155,25 @@ class ReconciledTable:
         self._job, self._source, self._spark, self.tso, self._now = job, source, spark, tso, tso
         self._targets = lake_targets(spark, job.job, job.lake, source)
         assert isinstance(self._targets[0], CurrentTable)
-        is_parquet = isinstance(source, DumpTable) and source.kind == "parquet"
-        times = (
-            n for n, c in enumerate(source.columns) if is_parquet and c.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)
-        )
-        self.lake = LakeRows(self._targets[0], source.table, source.columns, frozenset(times))
+        zero_dates = source.zero_dates if isinstance(source, DumpTable) else ()
+        self.lake = LakeRows(self._targets[0], source.table, source.columns, zero_dates)
         self._ranges: list[tuple[str, str]] | None = None
 
     def find(self) -> tuple[Checked, Iterable[Row]]:
         """What is found and stays until --wait has passed, and these rows of LakeRows.differences."""
         checked, found = self._compare()
-        if checked.judged > _MOST:
-            if self._job.mends:
-                details = f"more than {_MOST:,} rows differ. {load_again(self._source.table.id)}"
-                raise self.lake.target.columns.stopped(details)
+        are_many = checked.judged > _MOST
+        if are_many and self._job.mends:
+            details = f"more than {_MOST:,} rows differ. {load_again(self._source.table.id)}"
+            raise self.lake.target.columns.stopped(details)
+        if not (checked.judged and self._job.wait):
+            return checked, found
+        if are_many:
             time.sleep(self._job.wait)
             self._go_on()
-            return self._compare() if self._job.wait else (checked, found)
+            return self._compare()
         before = [*found]
-        rows, newer = self._ask_again(before) if before and self._job.wait else (before, 0)
+        rows, newer = self._ask_again(before)
         kinds = Counter(row["kind"] for row in rows)
         equal = checked.equal + sum(row["tidb"] is not None for row in before)
         equal -= newer + kinds[DIFFERENT] + kinds[MISSING]
@@ -185,7 +184,9 @@ class ReconciledTable:
         """Loads the rows of some differences as they are now; how many."""
         self._go_on()
         snapshot, here = self._rows_of(rows), self.lake.with_keys(self.lake.read(), self._keys(rows))
-        left = self.lake.differences(here, snapshot).collect()
+        # TiDB finds keys by their collation: other rows than those that were asked for, too.
+        asked = {_id(row) for row in rows}
+        left = [row for row in self.lake.differences(here, snapshot).collect() if _id(row) in asked]
         count = repair_rows(self._targets, self.lake, snapshot, left, self._source.definition)
         self._go_on()
         return count
@@ -215,10 +216,10 @@ class ReconciledTable:
         _ = groups.ranges  # are asked for here, and not by both threads
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(groups.of_tidb)
-            here = groups.of_lake(rows, is_newer)
-            there = asked.result()
-        count, newer = sum(values[0] for values in there.values()), here.get(NEWER_ROWS, (0,))[0]
-        differing = {group for group in {*here, *there} if here.get(group) != there.get(group)}
+            in_lake = groups.of_lake(rows, is_newer)
+            in_tidb = asked.result()
+        count, newer = sum(values[0] for values in in_tidb.values()), in_lake.get(NEWER_ROWS, (0,))[0]
+        differing = {group for group in {*in_lake, *in_tidb} if in_lake.get(group) != in_tidb.get(group)}
         queries = groups.queries(differing)
         if not queries:
             return Checked(count, count, newer=newer), []
@@ -243,7 +244,7 @@ class ReconciledTable:
         is_dump, zone = isinstance(self._source, DumpTable), self._job.zone
         zones = self._job.source_zone if is_dump else zone, zone
         rows = read_rows(self._spark, RowTypes(self._source.columns, SparkTypes(), zones, False), read, chunks)
-        return Snapshot(self._now, self._source.table, rows, self._source.columns, 0, ())
+        return Snapshot(self._now, self._source.table, rows, self._source.columns)
 
     def _sample(self, source: TidbTable, rows: DataFrame) -> list[tuple[str, str]]:
         """Ranges that begin with keys of the lake at random. One that begins in another is left out."""
@@ -370,9 +371,7 @@ def _reconcile(
     named: dict[str, str],
 ) -> tuple[ReconciledTable, Checked]:  # fmt: skip
     """named: what tells the table's lines from others."""
-    is_lossy = job.job.read.view is not None and job.job.read.view.on_lossy == "flag"
-    for text in check_losses(source, is_lossy):
-        print(f"reconcile: flag: {source.table.id}: {text}", file=sys.stderr)
+    tell_lines("reconcile: flag", check_losses(source, job.job))
     table, kept = ReconciledTable(job, source, spark, tso), list[Row]()
     checked, rows = table.find()
     for row in rows:

@@ -52,12 +52,13 @@ class RowTypes:
         typed, unfit, nulled = list[Any](), dict[int, int](), Counter[str]()
         for number, (column, array) in enumerate(zip(self.columns, arrays, strict=True)):
             values, odd = self._fit(array, column)
-            if self.is_lossy and column.type.kind in self.types.kinds:
-                lost = find_wrong_times(values, column.type.kind, self.zones[1], with_twice=False) & ~odd
-                nulled[column.name] += int(lost.sum())
-                values = pc.if_else(pa.array(lost), None, values) if lost.any() else values
-            elif column.type.kind in self.types.kinds:
-                odd |= find_wrong_times(values, column.type.kind, self.zones[1], with_twice=False)
+            if column.type.kind in self.types.kinds:
+                wrong = find_wrong_times(values, column.type.kind, self.zones[1], with_twice=False)
+                if not self.is_lossy:
+                    odd |= wrong
+                elif (lost := wrong & ~odd).any():
+                    nulled[column.name] += int(lost.sum())
+                    values = pc.if_else(pa.array(lost), None, values)
             typed.append(values)
             for row in np.flatnonzero(odd).tolist():
                 unfit.setdefault(row, number)

@@ -186,12 +186,12 @@ class Stage:
                 why = "what Spark's workers write there is not seen here: take a place that all of them can reach"
                 raise SetupError("USAGE", details=f"{self.folder}: {why}")
         schema = spark_schema_of(writing.schema)
-        frame = spark.createDataFrame([], schema).withColumns({FILE: F.lit(0), LINE: F.lit(0)})
+        frame, number, line = spark.createDataFrame([], schema), F.lit(0), F.lit(0)
         if paths := [spark_location(file.path) for file in self.files()]:
             frame = spark.read.schema(schema).parquet(*paths)
             file = frame.metadataColumn("_metadata")
-            number = F.substring_index(file["file_name"], ".", 1).cast("int")
-            frame = frame.select("*", number.alias(FILE), file["row_index"].alias(LINE))
+            number, line = F.substring_index(file["file_name"], ".", 1).cast("int"), file["row_index"]
+        frame = frame.select("*", number.alias(FILE), line.alias(LINE))
         names = [f"c_{n}" for n in range(len(table.columns))]
         return frame.toDF(*names, *frame.columns[len(names) :])
 
@@ -287,17 +287,17 @@ class ChunkWriting:
 
     @property
     def schema(self) -> Any:
-        ours = {COMMIT_TS: pa.int64(), ROW_MESSAGE: pa.string()}
+        kinds = {COMMIT_TS: pa.int64(), ROW_MESSAGE: pa.string()}
         pairs = [(column.name, arrow_type(column)) for column in self.types.columns]
-        return pa.schema([*pairs, *((name, ours[name]) for name in self.added)])
+        return pa.schema([*pairs, *((name, kinds[name]) for name in self.added)])
 
     def constants(self, chunk: int, first: int, count: int) -> list[Any]:
         """The values of `added`, of rows from number `first` on."""
-        ours = {
+        made = {
             COMMIT_TS: lambda: pa.repeat(pa.scalar(self.tso), count),
             ROW_MESSAGE: lambda: pa.array(row_message(self.tso, chunk, n) for n in range(first, first + count)),
         }
-        return [ours[name]() for name in self.added]
+        return [made[name]() for name in self.added]
 
 
 class ChunkNote(NamedTuple):
@@ -350,8 +350,8 @@ class _ChunkWriter:
                         size, held = 0, []
                 file.write_table(pa.Table.from_batches(held, schema))
             stats = _stats(collected[0], schema)
-            told = ChunkNote(rows, errors, dict(+nulled), partial.stat().st_size, json.dumps(stats))
-            note.write_text(json.dumps(told._asdict()), encoding="utf-8")
+            found = ChunkNote(rows, errors, dict(+nulled), partial.stat().st_size, json.dumps(stats))
+            note.write_text(json.dumps(found._asdict()), encoding="utf-8")
             names = {partial: f"{number}.parquet", letters: f"{number}.letters", note: f"{number}.{rows}.json"}
             for written, name in names.items():  # the note is the last
                 if written.exists():

@@ -62,7 +62,7 @@ class TidbServer:
         try:
             address = server_address(url, PASSWORD)
         except ValueError as error:
-            raise SetupError("USAGE", details=f"--source: {error}") from error
+            raise SetupError("USAGE", details=f"TiDB's URL: {error}") from error
         if file := os.environ.get(CA):
             address = replace(address, tls={"ca": file, "verify_mode": "required", "check_hostname": True})
         if at is not None and not 0 < at <= MAX_TSO:
@@ -82,7 +82,7 @@ class TidbServer:
         try:
             client = mysql_client()
         except ValueError as error:
-            raise SetupError("USAGE", details=f"--source: {error}") from error
+            raise SetupError("USAGE", details=str(error)) from error
         try:
             connection = connect(self.address, client, autocommit=True)
             try:

@@ -11,7 +11,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pymysql
 import pytest
 
 _FOLDER = Path(__file__).parent / "tidb_server"
@@ -35,3 +37,12 @@ def running_tidb(folder: Path) -> Iterator[int]:
         yield int(dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)["port"])
     finally:
         subprocess.run([script, "stop", str(folder)], check=False)
+
+
+@contextmanager
+def tidb_cursor(folder: Path) -> Iterator[tuple[int, Any]]:
+    """The port of a server, and a cursor of its user root."""
+    with running_tidb(folder) as port:
+        connection = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True)
+        with connection, connection.cursor() as cursor:
+            yield port, cursor

@@ -98,7 +98,20 @@ ON_PARTITION_DROP: Final[Any] = option(
 READER_FEATURES: Final[Any] = option(
     SPARK, None, "Delta features of new tables: only when a change needs them, or all at once.", default="minimal"
 )
+MASTER: Final[Any] = option(SPARK, "URL", "Spark master. Default: local[*].", parser=with_retries)
+METRICS_HOST: Final[Any] = option(
+    REPORTS, "HOST", "The address that --metrics :PORT listens on; 0.0.0.0: every address.", default="127.0.0.1"
+)
+JOB_FILE: Final[Any] = option(
+    INPUT, "JOB.toml", "Read these options from a file (docs/lake.md); the command line wins.", "--file",
+    callback=table_outputs_of, default=(),
+)  # fmt: skip
 FROM_OFFSET: Final[Any] = option(INPUT, "earliest|N", "First offset in each partition.", default="earliest")
+
+
+def engines(text: str) -> Any:
+    """An option that takes the library for a table of the lake."""
+    return choice(OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}", text, default=AUTO)
 
 
 def on_lossy(default: str) -> Any:
@@ -194,24 +207,17 @@ class SnapshotOptions(SparkConf):
     source_time_zone: str | None = option(
         INPUT, "ZONE", "Time zone of TIMESTAMP text in the dump, which names none. Default: --time-zone."
     )
-    outputs: Any = option(
-        INPUT, "JOB.toml",
-        "Read these options from a file (docs/lake.md); the command line wins.",
-        "--file", callback=table_outputs_of, default=()
-    )  # fmt: skip
+    outputs: Any = JOB_FILE
     time_zone: str | None = option(
         DEFINITIONS, "ZONE", "Time zone of TIMESTAMP text in the lake table: the changefeed's. Default: UTC."
     )
     changelog: str | None = option(OUTPUT, "TABLE", "A changelog, which gets a row (op R) for each row that is loaded.")
     versions: str | None = option(OUTPUT, "TABLE", "A table of row versions.")
-    engine: str = choice(
-        OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}", "Library that writes the table, as of merge.",
-        default=AUTO
-    )  # fmt: skip
+    engine: str = engines("Library that writes the table, as of merge.")
     on_lossy: Literal["error", "flag"] = option(
         ERRORS, None, "What the source does not hold exactly stops the job, or is counted.", default="error"
     )
-    master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].", parser=with_retries)
+    master: str | None = MASTER
 
 
 @dataclass(kw_only=True)
@@ -256,9 +262,7 @@ class JobOptions(Lineage, SparkConf, Reading):
     )  # fmt: skip
     json: bool = AS_JSON
     metrics: str | None = option(REPORTS, "FILE|:PORT", "Prometheus metrics: a text file, or served on a port.")
-    metrics_host: str = option(
-        REPORTS, "HOST", "The address that --metrics :PORT listens on; 0.0.0.0: every address.", default="127.0.0.1"
-    )
+    metrics_host: str = METRICS_HOST
 
 
 @dataclass(kw_only=True)
@@ -285,11 +289,7 @@ class TableSelection(JobCommand):
     tables: list[str] = option(
         INPUT, "PATTERNS", "Tables to read, by TiDB's table filter: 'shop.*,!shop.tmp_*' (repeatable).", default=[]
     )
-    outputs: Any = option(
-        INPUT, "JOB.toml",
-        "Read these options from a file (docs/lake.md); the command line wins.",
-        "--file", callback=table_outputs_of, default=()
-    )  # fmt: skip
+    outputs: Any = JOB_FILE
 
     source: str = field(init=False)
     table: str | None = field(default=None, init=False)

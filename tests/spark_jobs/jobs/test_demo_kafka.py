@@ -18,7 +18,7 @@ from ticdc_bridge.clients.kafka import extents
 
 
 @pytest.mark.slow
-def test_topics_schemas_and_history_are_there_until_the_end(tmp_path: Path) -> None:
+def test_topics_schemas_and_history_stay_until_the_end(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "ticdc_bridge", "demo", "--kafka", "--kafka-port", "0", "--port", "0", "--out"]
     with subprocess.Popen([*words, str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True) as demo:
         assert demo.stderr is not None

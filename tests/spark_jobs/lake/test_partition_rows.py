@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from tests.support.lake_histories import History, comparable
-from tests.support.tidb import needs_tidb, running_tidb
+from tests.support.tidb import needs_tidb, tidb_cursor
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE
 from ticdc_bridge.schemas.model.table import Table
@@ -113,15 +113,12 @@ def test_definitions_change_at_their_statements() -> None:
 # ---- beside a real TiDB
 @pytest.fixture(scope="module")
 def cursor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with running_tidb(tmp_path_factory.mktemp("tidb")) as port:
-        connection = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True)
-        cursor = connection.cursor()
+    with tidb_cursor(tmp_path_factory.mktemp("tidb")) as (_, cursor):
         cursor.execute("SET sql_mode = ''")
         cursor.execute("SET time_zone = '+00:00'")
         cursor.execute("CREATE DATABASE d")
         cursor.execute("USE d")
         yield cursor
-        connection.close()
 
 
 COLUMNS = {

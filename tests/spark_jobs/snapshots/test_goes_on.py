@@ -118,6 +118,26 @@ def test_goes_on(
     assert "read before" not in said
 
 
+def test_another_zone_begins_anew(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Chunks that were read have their times in the zone of the load that did not end."""
+    columns = "`id` int NOT NULL, `at` timestamp NULL, PRIMARY KEY (`id`)"
+    words = words_for(dump(tmp_path / "dump", columns, [[("1", "2024-01-01 08:00:00")]]), tmp_path / "lake")
+    real = load.load_current
+
+    def stopped(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(load, "load_current", stopped)
+    assert main(words) == 130
+    monkeypatch.setattr(load, "load_current", real)
+    capsys.readouterr()
+    assert main([*words, "--source-time-zone", "+08:00"]) == 0
+    assert "read before" not in capsys.readouterr().err
+    assert rows_in(spark, tmp_path / "lake" / "t") == [(1, "2024-01-01 00:00:00")]
+
+
 def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --dead-letter the first bad value stops a load, also into a table with rows; with it the others go in."""
     columns = "`id` int NOT NULL, `n` tinyint, `d` datetime(3), PRIMARY KEY (`id`)"

@@ -72,3 +72,15 @@ def test_odd_names(tmp_path: Path) -> None:
         assert load("--source", source, "--table", "d.t", "--out", f"delta:{tmp_path}/{len(more)}") == 0
         (found,) = read(tmp_path / str(len(more)))
         assert texts(found) == dict(zip(names + more, row, strict=True))
+
+
+def test_no_rows_and_odd_names(tmp_path: Path) -> None:
+    """Columns that are called as those that tell rows of a snapshot apart."""
+    columns = "`file` int NOT NULL, `line` int, PRIMARY KEY (`file`)"
+    source = write_dump(tmp_path / "dump", 1 << 60, f"CREATE TABLE `t` ({columns})", [["1", "2"]])
+    write_dump(tmp_path / "dump", 1 << 60, f"CREATE TABLE `empty` ({columns})", table="empty")
+    out = f"delta:{tmp_path}/{{table}}"
+    words = ["--source", source, "--tables", "d.*", "--out", out, "--versions", f"{out}_versions"]
+    assert load(*words) == 0
+    assert load(*words, "--replace") == 0
+    assert [len(read(tmp_path / name)) for name in ("t", "t_versions", "empty", "empty_versions")] == [1, 1, 0, 0]

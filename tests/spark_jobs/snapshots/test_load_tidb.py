@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.dying import start_dying
-from tests.support.tidb import needs_tidb, running_tidb
+from tests.support.tidb import needs_tidb, tidb_cursor
 from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.snapshots import source
 
@@ -36,15 +35,12 @@ ROWS = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with running_tidb(tmp_path_factory.mktemp("tidb")) as port:
-        connection = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True)
-        cursor = connection.cursor()
+    with tidb_cursor(tmp_path_factory.mktemp("tidb")) as (port, cursor):
         cursor.execute("CREATE DATABASE shop")
         for name, columns in TABLES.items():
             cursor.execute(f"CREATE TABLE shop.{name} {columns}")
             cursor.execute(f"INSERT INTO shop.{name} {ROWS[name]}")
         yield port, cursor
-        connection.close()
 
 
 def newest_tso(cursor: Any) -> int:

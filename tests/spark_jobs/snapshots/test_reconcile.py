@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark_jobs.lake.test_merge_iceberg import new_catalog
 from tests.support.dumps import DUMPS, ZONE
-from tests.support.tidb import needs_tidb, running_tidb
+from tests.support.tidb import needs_tidb, tidb_cursor
 from ticdc_bridge import reconcile
 from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
@@ -52,14 +51,12 @@ COPIES = 8
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with running_tidb(tmp_path_factory.mktemp("tidb")) as port:
-        connection = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True, charset="utf8mb4")
-        cursor = connection.cursor()
+    with tidb_cursor(tmp_path_factory.mktemp("tidb")) as (port, cursor):
         cursor.execute("CREATE DATABASE dmp")
         cursor.execute("USE dmp")
         cursor.execute(f"SET time_zone = '{ZONE}', sql_mode = ''")
-        for part in ("-schema", ".000000000"):
-            text = (DUMPS / "sql" / f"dmp.types{part}.sql").read_text("utf-8")
+        for ending in ("-schema", ".000000000"):
+            text = (DUMPS / "sql" / f"dmp.types{ending}.sql").read_text("utf-8")
             for statement in text.split(";\n"):
                 if statement.strip() and "SET NAMES" not in statement:
                     cursor.execute(statement)
@@ -77,7 +74,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             cursor.execute(f"CREATE TABLE {name} {columns}")
             cursor.execute(f"INSERT INTO {name} {ROWS[name]}")
         yield port, cursor
-        connection.close()
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +81,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconcile_job, "PAUSES", (0.1,))
 
 
-def place(spark: SparkSession, engine: str, folder: Path) -> str:
+def rule_of(spark: SparkSession, engine: str, folder: Path) -> str:
     return f"iceberg:{new_catalog(spark)}.lake.{{table}}" if engine == "iceberg-spark" else f"delta:{folder}/{{table}}"
 
 
@@ -157,7 +153,7 @@ def test_finds_what_was_damaged(
 ) -> None:
     engine, types = case
     port, _ = server
-    name, out = "types" if types == "exact" else "typed", place(spark, engine, tmp_path)
+    name, out = "types" if types == "exact" else "typed", rule_of(spark, engine, tmp_path)
     url = f"mysql://root@127.0.0.1:{port}"
     words = ["--table", f"dmp.{name}", "--time-zone", "Asia/Tokyo", "--engine", engine]
     assert main(["load", "--source", url, *words, "--types", types, "--out", out]) == 0
@@ -204,7 +200,7 @@ def test_every_kind_of_key(
         values = [row["v"] for row in rows.orderBy("v").collect()]
         table.update({"v": "'changed'"}, f"v = '{values[0]}'")
         table.delete(f"v = '{values[1]}'")
-        new = {"a": {"bits": "X'0007'", "named": "'b'", "composite": "'n'", "folded": "'n'"}.get(name, "77")}
+        new = {"a": {"bits": "X'0007'", "named": "'b'", "composite": "'n'", "folded": "'C'"}.get(name, "77")}
         if name == "named":
             new["b"] = "'q,c'"
         cells = [f"CAST({new.get(n, n)} AS {k}) AS {n}" for n, k in rows.where("v <> 'changed'").dtypes]
@@ -229,7 +225,7 @@ def test_what_is_newer_or_late(
     server: Any, spark: SparkSession, tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port, cursor = server
-    out, url = place(spark, engine, tmp_path), f"mysql://root@127.0.0.1:{port}"
+    out, url = rule_of(spark, engine, tmp_path), f"mysql://root@127.0.0.1:{port}"
     cursor.execute("DROP TABLE IF EXISTS late")
     cursor.execute("CREATE TABLE late (id INT PRIMARY KEY, v VARCHAR(9))")
     cursor.execute("INSERT INTO late VALUES (1,'a'),(2,'b'),(3,'c'),(4,'d'),(5,'e')")

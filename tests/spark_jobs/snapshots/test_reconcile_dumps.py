@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark_jobs.snapshots.test_reconcile import compare, damage, lake_table
-from tests.support.dumps import DUMPS, ZONE
+from tests.support.dumps import DUMPS, ZONE, write_dump
 from ticdc_bridge.cli import main
 
 
@@ -33,6 +34,23 @@ def test_against_a_dump(spark: SparkSession, tmp_path: Path, dump: str, capsys: 
     strict = [word for word in words if word not in ("--on-lossy", "flag")]
     assert main(["reconcile", *strict, "--out", "x"]) == 2
     assert "g_stored is generated" in capsys.readouterr().err
+
+
+def test_a_repair_stops_at_a_date_without_a_type(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create, out = "CREATE TABLE `t` (`id` int NOT NULL, `d` datetime, PRIMARY KEY (`id`))", f"delta:{tmp_path}/lake"
+    first = write_dump(tmp_path / "a", 1 << 60, create, [["1", "2024-01-01 00:00:00"], ["2", None]])
+    later = write_dump(tmp_path / "b", 1 << 61, create, [["1", "2024-00-00 00:00:00"], ["2", "2025-01-01 00:00:00"]])
+    assert main(["load", "--source", first, "--table", "d.t", "--out", out, "--types", "typed"]) == 0
+    words = ["--dump", later, "--table", "d.t", "--lake", out, "--wait", "0s"]
+    capsys.readouterr()
+    assert compare(*words, "--repair")[0] == 2
+    assert "date or time that Spark's types can't hold" in capsys.readouterr().err
+    rows = {row["id"]: row["d"] for row in spark.read.format("delta").load(f"{tmp_path}/lake").collect()}
+    assert rows == {1: datetime(2024, 1, 1), 2: None}
+    code, found = compare(*words)
+    assert (code, [d["columns"] for d in found]) == (1, [["d"], ["d"]])
 
 
 def test_what_can_not_be_told(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

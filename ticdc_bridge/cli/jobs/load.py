@@ -72,43 +72,32 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import chosen_tables, spark_settings
         from ticdc_bridge.cli.options import check_zone
-        from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
-        from ticdc_bridge.schemas.inputs.live_tables import is_server
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
-        from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, check_different
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.pipeline.progress import tell_counts, tell_lines
         from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout
-        from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options
-        from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan, run_load, snapshot_side, stages_of
-        from ticdc_bridge.spark_jobs.snapshots.source import read_source
+        from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan, run_load, snapshot_side
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
         from ticdc_bridge.spark_jobs.streaming.table_results import tell_tables
 
         locations = {"--out": self.out, "--changelog": self.changelog, "--versions": self.versions}
         choice, outputs = chosen_tables(self, locations)
-        letters = self.dead_letter or ""
-        if letters == "-" or letters.startswith((*TABLE_PREFIXES, TOPIC)) or letters.endswith(".parquet"):
-            raise SetupError("USAGE", details=f"--dead-letter {letters}: load writes JSON lines to a file")
-        check_different({**locations, "--dead-letter": self.dead_letter})
         out = next(iter(outputs.values()))
         zone = check_zone("--time-zone", self.time_zone) or "UTC"
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
-        if source_zone != zone and is_server(self.source):
-            raise SetupError("USAGE", details="--source-time-zone: a live TiDB is asked in --time-zone")
         job = Job(
             snapshot_side(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine, current=self.out is not None,
             changelog=self.changelog, versions=self.versions, outputs=self.outputs, without_key=self.without_key,
             layout=TableLayout.of(self.partition_by, self.cluster_by), on_partition_drop=self.on_partition_drop,
         )  # fmt: skip
         settings = spark_settings(self, True, self.source.removeprefix("dumpling:"), out, *job.more_locations)
-        stages = stages_of(self.source, job, out, self.replace, settings.conf)
-        tso, tables = read_source(self.source, choice, self.at, zone, dump_options(self.dump_options), stages)
-        statements = statements_of(self.ddl)
-        load_job = LoadJob(job, out, tso, tables, stages, source_zone, self.replace, statements, self.dead_letter)
+        load_job = LoadJob.of(
+            job, self.source, out, choice, self.at, self.dump_options, source_zone, self.replace,
+            statements_of(self.ddl), self.dead_letter, settings.conf,
+        )  # fmt: skip
         if self.in_ is not None:
-            self._check_handover(tso)
+            self._check_handover(load_job.tso)
         if self.dry_run:
             lines, obstacles = plan(load_job)
             print("\n".join(lines))
@@ -117,8 +106,8 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
             return 2 if obstacles else 0
         session = session_of(job, settings, out, None)
         done = run_load(load_job, session)
-        tell_tables("load", session, job, out, [table.table.id for table in tables])
-        counts = {"tso": tso, "rows": done.rows, "written": done.written, "newer in the table": done.newer,
+        tell_tables("load", session, job, out, [table.table.id for table in load_job.tables])
+        counts = {"tso": load_job.tso, "rows": done.rows, "written": done.written, "newer in the table": done.newer,
                   "removed": done.removed, "errors": done.errors}  # fmt: skip
         tell_counts("load", counts, self.json)
         return 1 if done.errors else 0

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from ticdc_bridge.cli.job_options import SparkConf
-from ticdc_bridge.cli.options import INPUT, OUTPUT, choice, option
+from ticdc_bridge.cli.job_options import SparkConf, engines
+from ticdc_bridge.cli.options import INPUT, OUTPUT, option
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 
 _DAY = 86_400.0
 
@@ -28,23 +27,21 @@ class Maintain(SparkConf):
     table_at: list[str] = option(INPUT, "TABLE", "A table of merge or load (repeatable).", default=...)
     keep: str = option(OUTPUT, "TIME", "How long versions and deleted keys stay: 7d, 36h.", default="7d")
     keep_changes: str | None = option(OUTPUT, "DAYS", "How long changes stay in a changelog: 90d. Default: for ever.")
-    engine: str = choice(
-        OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}", "Library that changes the table, as of merge.",
-        default=AUTO
-    )  # fmt: skip
+    engine: str = engines("Library that changes the table, as of merge.")
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import seconds, spark_settings
-        from ticdc_bridge.spark_jobs.io.locations import table_location_of
+        from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
         from ticdc_bridge.spark_jobs.lake import tables
         from ticdc_bridge.spark_jobs.lake.upkeep import maintain
         from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
 
-        places = {text: table_location_of(text) for text in self.table_at}
-        if wrong := [text for text, place in places.items() if place is None]:
-            raise SetupError(
-                "USAGE", details=f"--table-at {wrong[0]}: delta:PATH or iceberg:CATALOG.DB.TABLE is needed"
-            )
+        locations = dict[str, TableLocation]()
+        for text in self.table_at:
+            if (location := table_location_of(text)) is None:
+                details = f"--table-at {text}: delta:PATH or iceberg:CATALOG.DB.TABLE is needed"
+                raise SetupError("USAGE", details=details)
+            locations[text] = location
         keep, days = seconds(self.keep, "--keep"), None
         if self.keep_changes is not None:
             days = ceil(seconds(self.keep_changes, "--keep-changes") / _DAY)
@@ -53,9 +50,8 @@ class Maintain(SparkConf):
                 "--keep is at least 1d, --keep-changes at least as long: else a change sent again could come twice"
             )
             raise SetupError("USAGE", details=details)
-        formats = sorted({place.format for place in places.values() if place is not None})
-        spark = tables.session(spark_settings(self, True, *places), formats, by=self.engine)
-        for text, place in places.items():
-            if place is not None:
-                tell_lines(f"maintain: {text}", maintain(spark, self.engine, place, ceil(keep / 3600), days))
+        formats = sorted({location.format for location in locations.values()})
+        spark = tables.session(spark_settings(self, True, *locations), formats, by=self.engine)
+        for text, location in locations.items():
+            tell_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
         return 0

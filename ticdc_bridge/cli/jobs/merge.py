@@ -7,17 +7,17 @@ from typing import Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand
 from ticdc_bridge.cli.job_options import (
+    MASTER,
     ON_PARTITION_DROP,
     READ,
     TYPES,
     JobOptions,
     TableSelection,
+    engines,
     formats,
-    with_retries,
 )
-from ticdc_bridge.cli.options import INPUT, OUTPUT, SPARK, choice, option
+from ticdc_bridge.cli.options import INPUT, OUTPUT, option
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 
 COMMAND_CLASS: Final = JobFileCommand
 
@@ -57,12 +57,10 @@ class Merge(TableSelection, JobOptions):
         "--out"
     )  # fmt: skip
     at_once: int = option(OUTPUT, "N", "How many tables are written at the same time.", min=1, default=4)
-    engine: str = choice(
-        OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}",
+    engine: str = engines(
         "Library that writes the table. auto: delta-spark, deltalake if its jars are missing; iceberg-spark for "
-        "iceberg:.",
-        default=AUTO
-    )  # fmt: skip
+        "iceberg:."
+    )
     partition_by: str | None = option(OUTPUT, "COLUMNS", "Partition columns of a new table.")
     cluster_by: str | None = option(OUTPUT, "COLUMNS", "Clustering columns of a new table.")
     changelog: str | None = option(OUTPUT, "TABLE", "A table of all changes, appended exactly once.")
@@ -86,7 +84,7 @@ class Merge(TableSelection, JobOptions):
     on_partition_drop: Literal["remove", "keep"] = ON_PARTITION_DROP
     types: Literal["exact", "typed"] = TYPES
     spark: bool = option(None, None, "merge always runs in Spark.", "--spark", default=False, hidden=True)
-    master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].", parser=with_retries)
+    master: str | None = MASTER
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import (
@@ -136,13 +134,13 @@ class Merge(TableSelection, JobOptions):
 
         if self.consistent is None:
             return
-        location, places = table_location_of(self.consistent), [*outputs.values(), *(o.location for o in self.outputs)]
+        location, targets = table_location_of(self.consistent), [*outputs.values(), *(o.location for o in self.outputs)]
         details = ""
         if not self.stream or self.current is None or self.order == "offset":
             details = "--consistent goes with --stream and --out, and with the order of commit_ts"
         elif location is None or is_rule(self.consistent):
             details = f"--consistent {self.consistent}: one delta:PATH or iceberg:CATALOG.DB.TABLE is needed"
-        elif any(place is not None and not place.startswith(location.format) for place in places):
+        elif any(target is not None and not target.startswith(location.format) for target in targets):
             details = f"--consistent {self.consistent}: give it the format of the tables"
         if details:
             raise SetupError("USAGE", details=details)

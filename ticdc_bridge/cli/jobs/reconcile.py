@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import Lineage, SnapshotOptions
+from ticdc_bridge.cli.job_options import METRICS_HOST, Lineage, SnapshotOptions
 from ticdc_bridge.cli.options import INPUT, OUTPUT, REPORTS, flag, option
 
 COMMAND_CLASS: Final = JobFileCommand
@@ -54,9 +54,7 @@ Exit codes:
     metrics: str | None = option(
         REPORTS, "FILE|:PORT", "Prometheus metrics: a text file, or, with --every, served on a port."
     )
-    metrics_host: str = option(
-        REPORTS, "HOST", "The address that --metrics :PORT listens on; 0.0.0.0: every address.", default="127.0.0.1"
-    )
+    metrics_host: str = METRICS_HOST
 
     def run(self) -> int:
         import time
