@@ -132,7 +132,9 @@ def plain_sql(name: str, kind: str, column: Column) -> str:
         return name
     if kind == "binary":
         return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
-    if kind.startswith("timestamp"):
-        fraction = "." + "S" * column.scale if column.scale else ""
-        return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
-    return f"CAST({name} AS string)"
+    text = f"CAST({name} AS string)"
+    if kind.startswith("timestamp"):  # without zeros at the end of the fraction
+        # Not by date_format: that moves a DATETIME that the clocks of the session's zone skip.
+        width = 20 + column.scale if column.scale else 19
+        return f"rpad(rpad({text}, greatest(20, length({text})), '.'), {width}, '0')"
+    return text
