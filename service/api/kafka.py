@@ -149,7 +149,8 @@ async def messages(call: Called) -> Response:
 def _has_key(entry: Mapping[str, Any], text: str) -> bool:
     """Whether a decoded message has a text in its key, or a value in a column of the key."""
     rows = [event for event in entry["events"] if event["kind"] == "row"]
-    values = [(event[side] or {}).get(name) for event in rows for side in ("before", "after") for name in event["key"]]
+    images = [(event, event[name] or {}) for event in rows for name in ("before", "after")]
+    values = [image.get(column) for event, image in images for column in event["key"]]
     return text in values or text in (entry["key"] or {}).get("text", "")
 
 

@@ -81,6 +81,7 @@ async def show(request: Request) -> Response:
             urlencode({**filled, "offset": offset + count}),
         )
     kept = {name: text for name, text in filled.items() if name not in ("offset", "time")}
+    kept |= {} if partition is None else {"partition": str(partition)}
     feeds = await api.get("history", "changefeeds")
     values = {
         "topic": topic, "found": found, "wanted": wanted, "filled": filled, "counts": sorted({*_COUNTS, count}),

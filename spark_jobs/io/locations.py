@@ -62,6 +62,11 @@ class TableLocation(NamedTuple):
     def __str__(self) -> str:
         return f"{self.format}:{self.name}"
 
+    @property
+    def tombstones(self) -> TableLocation:
+        """Of the table's deleted keys (spark_jobs.lake.tombstones)."""
+        return self._replace(name=self.name.rstrip("/") + "__tombstones")
+
 
 _TABLE_NAMES = {"delta": "delta:PATH: the path", "iceberg": "iceberg:CATALOG.DB.TABLE: the name"}
 TABLE_PREFIXES = tuple(f"{table_format}:" for table_format in _TABLE_NAMES)

@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.ddl.parser.statements import (
     TruncateTable,
 )
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.schemas.model.errors import DdlError, Hint, SetupError
 from ticdc_bridge.schemas.model.event import DdlEvent
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
@@ -155,6 +155,17 @@ def column_now(steps: Iterable[SchemaChange], commit_ts: int, name: str) -> str 
     return name
 
 
+def load_again(id_: TableId | None) -> str:
+    """What to do where the rows of a table of the lake are to be made TiDB's again."""
+    return f"Load it again, and merge goes on: {str(Hint.LOAD_REPLACE).format(table=id_)}"
+
+
+def unsure_text(word: str, commit_ts: int, why: str, id_: TableId) -> str:
+    """Of a statement after which nobody can tell which rows are there."""
+    why = why or "a changefeed does not tell which rows it took away or brought back"
+    return f"{word} at commit_ts {commit_ts}: {why}. {load_again(id_)}"
+
+
 def sort_statements(statements: Iterable[DdlText]) -> list[DdlText]:
     """Each statement once, by commit_ts."""
     return sorted({(s.commit_ts, s.db, s.query): s for s in statements}.values(), key=lambda s: s.commit_ts)
@@ -169,14 +180,13 @@ _DROPPED = ("TRUNCATE PARTITION", "DROP PARTITION")
 _OF_PARTITIONS = (*_DROPPED, "FIRST PARTITION")
 
 
-def _removed_partitions(
-    statement: Statement, ddl: DdlText, before: Table
-) -> tuple[RemovedPartitions | None, str]:  # fmt: skip
+def _removed_partitions(statement: Statement, ddl: DdlText, before: Table) -> tuple[RemovedPartitions | None, str]:
     """The partitions that a statement dropped or emptied; None where nobody can tell their rows, and why."""
     assert isinstance(statement, AlterTable)
     change = next(c.partitions for c in statement.clauses if isinstance(c, NoColumnEffect) and c.what in _DROPPED)
+    assert change is not None  # no names would be all partitions
     partitioning = before.details.partitioning if before.details else None
-    removed = RemovedPartitions(partitioning, change.names if change else (), ddl.zone)
+    removed = RemovedPartitions(partitioning, change.names, ddl.zone)
     columns, keys = {c.name.lower(): c for c in before.columns}, {name.lower() for name in before.handle_key}
     by = partitioning.columns if partitioning and removed.names else ()
     try:

@@ -11,12 +11,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import Hint, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, spark_type
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
-from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_now, is_added_by, with_defaults
+from ticdc_bridge.spark_jobs.lake.column_history import (
+    SchemaChange,
+    column_now,
+    is_added_by,
+    unsure_text,
+    with_defaults,
+)
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.partition_sql import Spread, UnknownRows, rows_of
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter, text_converter
@@ -101,8 +107,7 @@ class ColumnValues:
         try:
             return rows_of(step.removed, spread)
         except ValueError as error:
-            again = f"Load it again, and merge goes on: {str(Hint.LOAD_REPLACE).format(table=self.id)}"
-            details = f"{step.word} at commit_ts {step.commit_ts}: {error}. {again}"
+            details = unsure_text(step.word, step.commit_ts, str(error), self.id)
             raise SetupError("STOPPED", where=str(self.id), details=details) from error
 
     def constant(self, column: Column, value: Any) -> str:
@@ -127,7 +132,9 @@ def plain_sql(name: str, kind: str, column: Column) -> str:
         return name
     if kind == "binary":
         return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
-    if kind.startswith("timestamp"):
-        fraction = "." + "S" * column.scale if column.scale else ""
-        return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
-    return f"CAST({name} AS string)"
+    text = f"CAST({name} AS string)"
+    if kind.startswith("timestamp"):  # without zeros at the end of the fraction
+        # Not by date_format: that moves a DATETIME that the clocks of the session's zone skip.
+        width = 20 + column.scale if column.scale else 19
+        return f"rpad(rpad({text}, greatest(20, length({text})), '.'), {width}, '0')"
+    return text

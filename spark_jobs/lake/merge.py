@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, check_counts, count_changes
-from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, unsure_step
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, load_again, unsure_step, unsure_text
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import NO_TABLE, UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.direct_merge import NO_VECTORS, REFUSALS, DirectTable
 from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
@@ -36,9 +36,7 @@ from ticdc_bridge.spark_jobs.lake.table_columns import (
     TableColumns,
     TableKind,
     column_names,
-    load_again,
     load_into_new,
-    unsure_text,
 )
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since, kafka_position, order_changes

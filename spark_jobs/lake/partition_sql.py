@@ -77,6 +77,11 @@ def rows_of(removed: RemovedPartitions, spread: Callable[[str], Spread]) -> str:
     return f"if({' OR '.join(doubts)}, NULL, {sql})" if doubts else f"({sql})"
 
 
+def can_be_unknown(sql: str) -> bool:
+    """True if SQL of `rows_of` can be NULL."""
+    return sql.startswith("if(")
+
+
 class _Rows(NamedTuple):
     """How a table spreads its rows. zone: of UNIX_TIMESTAMP('…')."""
 

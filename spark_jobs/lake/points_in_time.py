@@ -109,8 +109,8 @@ def read_points(spark: SparkSession, location: TableLocation, commit_ts: int | N
 
     SetupError USAGE where it is no such table; STOPPED where it has no row up to there.
     """
-    place = tables.engine_of(spark, AUTO, location.format)(spark, location.name)
-    frame = place.read() if place.exists() else None
+    lake_table = tables.engine_of(spark, AUTO, location.format)(spark, location.name)
+    frame = lake_table.read() if lake_table.exists() else None
     if frame is None or not is_table_of_points(frame.columns):
         raise SetupError("USAGE", details=f"--consistent {location}: no table that merge --consistent wrote")
     rows = frame if commit_ts is None else frame.where(F.col("resolved_ts") <= commit_ts)
@@ -132,15 +132,15 @@ def read_commits(spark: SparkSession, location: TableLocation, commit_ts: int | 
     commit_ts: None: the newest. SetupError USAGE where there is no table; STOPPED where no commit tells the commit_ts
     of its changes, or the oldest one is newer.
     """
-    place = tables.engine_of(spark, AUTO, location.format)(spark, location.name)
-    if not place.exists():
+    lake_table = tables.engine_of(spark, AUTO, location.format)(spark, location.name)
+    if not lake_table.exists():
         raise SetupError("USAGE", details=f"--lake {location}: there is no table")
-    columns = place.read().dtypes
+    columns = lake_table.read().dtypes
     names, name = {column for column, _ in columns}, location.name.rstrip("/").rpartition("/")[2].rpartition(".")[2]
     if row_versions.MESSAGE in names or changelog.CHANGE in names:
         where = _rows_until(commit_ts, row_versions.MESSAGE in names)
         return Reading(name, location, commit_ts, "to the row", None, columns, where)
-    commits = [commit for commit in place.commits() if commit_summary.COMMIT_TS in commit.facts]
+    commits = [commit for commit in lake_table.commits() if commit_summary.COMMIT_TS in commit.facts]
     newest = [int(commit.facts[commit_summary.COMMIT_TS]) for commit in commits]
     # A late change may be in a newer commit: all up to the one that is taken have to be old enough.
     last = next((n for n in reversed(range(len(commits))) if commit_ts is not None and newest[n] > commit_ts), -1)
@@ -148,7 +148,7 @@ def read_commits(spark: SparkSession, location: TableLocation, commit_ts: int | 
         details = f"its oldest commit has changes up to {newest[-1]}" if commits else "its commits tell no commit_ts"
         raise SetupError("STOPPED", where=str(location), details=details)
     exactly = f"to the batch; the next one has changes up to {newest[last]}" if last >= 0 else "to the newest batch"
-    frame = place.read_at(version := commits[last + 1].version)
+    frame = lake_table.read_at(version := commits[last + 1].version)
     if commit_ts is not None and not frame.where(F.col(COMMIT_TS) > commit_ts).isEmpty():
         raise SetupError("STOPPED", where=str(location), details=f"version {version} has rows of a later load")
     return Reading(name, location, max(newest[last + 1 :]), exactly, version, frame.dtypes, {})

@@ -16,12 +16,7 @@ from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.types import NUMBERS
-from ticdc_bridge.spark_jobs.lake.column_history import (
-    SchemaChange,
-    added_column,
-    names_over_time,
-    types_over_time,
-)
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
 from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal

@@ -8,7 +8,6 @@ that comes later it tells where that ends. Deletes without a commit_ts: spark_jo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +19,14 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake import untimed_ends
 from ticdc_bridge.spark_jobs.lake.change_checks import check_counts, count_changes
-from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, unsure_text
 from ticdc_bridge.spark_jobs.lake.dropped_columns import ClearingStatement, FullHistory, full_history
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, without_null_values
+from ticdc_bridge.spark_jobs.lake.partition_sql import can_be_unknown
 from ticdc_bridge.spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, new_clearing, past_history, record_cleared
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, TableKind, unsure_text
+from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, TableKind
 from ticdc_bridge.spark_jobs.lake.tombstones import Tombstones
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since, kafka_position
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
@@ -222,10 +222,9 @@ class RowVersions:
             self._refuse_unsure(history.unsure, has_rows=False)
         for statement in (statement for statement in new_clearing(self.columns, history) if statement.ends_rows):
             at, time = statement.commit_ts, COMMIT_TIME.format(statement.commit_ts)
-            removed = self._removed(statement, history, quote_name)
-            older = f"{FROM_TS} <= {at} AND {removed}"
-            if removed.startswith("if(") and not self.columns.lake_table.read().where(f"({older}) IS NULL").isEmpty():
-                raise self.columns.doubt_error()
+            older = f"{FROM_TS} <= {at}"
+            if statement.step is not None:
+                older = self.columns.removed_rows(statement.step, history.steps, history.table)
             # Of a row that was deleted by then, nothing tells when but that it was before.
             self.columns.lake_table.update({TO: time}, f"{older} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
             self._keep_later_ends(at, older, history)
@@ -233,21 +232,19 @@ class RowVersions:
             self.columns.lake_table.update({TO: time, TO_TS: f"CAST({at} AS bigint)"}, open_then)
         record_cleared(self.columns, history)
 
-    def _removed(self, statement: ClearingStatement, history: FullHistory, sql_of: Callable[[str], str]) -> str:
-        """SQL: whether a statement ended rows like one. sql_of: a column's value."""
-        step = statement.step
-        return self.columns.values.removed_rows(step, history.steps, history.table, sql_of) if step else "true"
-
     def _end_times(self, events: DataFrame, rows: RowValues, history: FullHistory) -> str:
         """SQL: when statements ended rows like that of an event. SetupError STOPPED where nobody can tell."""
         statements = [statement for statement in history.clearing if statement.ends_rows]
         names, oldest_ts = dict(rows.value_pairs), 0
         if not all(statement.is_sure for statement in statements):
             oldest_ts = events.agg(F.min("ts")).collect()[0][0] or 0
+        removed_rows = self.columns.values.removed_rows
         ended = {
-            s.commit_ts: self._removed(s, history, names.__getitem__) for s in statements if s.commit_ts >= oldest_ts
+            s.commit_ts: removed_rows(s.step, history.steps, history.table, names.__getitem__) if s.step else "true"
+            for s in statements
+            if s.commit_ts >= oldest_ts
         }
-        doubts = [f"(ts <= {at} AND {sql} IS NULL)" for at, sql in ended.items() if sql.startswith("if(")]
+        doubts = [f"(ts <= {at} AND {sql} IS NULL)" for at, sql in ended.items() if can_be_unknown(sql)]
         if doubts and not events.where(f"opens AND ({' OR '.join(doubts)})").isEmpty():
             raise self.columns.doubt_error()
         times = (f"if({sql}, CAST({at} AS bigint), NULL)" for at, sql in ended.items())

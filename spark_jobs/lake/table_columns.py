@@ -23,9 +23,10 @@ from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, json_type, metadata_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_before, emptied_at
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_before, emptied_at, load_again
 from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable, TableColumn
+from ticdc_bridge.spark_jobs.lake.partition_sql import can_be_unknown
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, RESERVED_NAMES, Tombstones
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
@@ -50,17 +51,6 @@ _BETWEEN = "_bridge_renamed_"
 def load_into_new(id_: TableId | None) -> str:
     """What to do where a table of the lake can't go on."""
     return f"Load the table into a new place, where merge goes on: {str(Hint.LOAD_NEW).format(table=id_)}"
-
-
-def load_again(id_: TableId | None) -> str:
-    """What to do where the rows of a table of the lake are to be made TiDB's again."""
-    return f"Load it again, and merge goes on: {str(Hint.LOAD_REPLACE).format(table=id_)}"
-
-
-def unsure_text(word: str, commit_ts: int, why: str, id_: TableId) -> str:
-    """Of a statement after which nobody can tell which rows are there."""
-    why = why or "a changefeed does not tell which rows it took away or brought back"
-    return f"{word} at commit_ts {commit_ts}: {why}. {load_again(id_)}"
 
 
 class TableKind(NamedTuple):
@@ -225,11 +215,18 @@ class TableColumns:
                 self.lake_table.drop(name)
 
     def _remove_partitions(self, step: SchemaChange, steps: Sequence[SchemaChange], table: Table) -> None:
-        """The rows of dropped partitions go, but for those that are newer. table: as it is after the steps."""
-        removed, older = self.values.removed_rows(step, steps, table), f"{self.kind.time_column} <= {step.commit_ts}"
-        if removed.startswith("if(") and not self.lake_table.read().where(f"{older} AND {removed} IS NULL").isEmpty():
+        self.lake_table.delete(self.removed_rows(step, steps, table))
+
+    def removed_rows(self, step: SchemaChange, steps: Sequence[SchemaChange], table: Table) -> str:
+        """SQL: the rows of dropped partitions, but for those that are newer. table: as it is after the steps.
+
+        SetupError STOPPED where nobody can tell of a row.
+        """
+        removed = self.values.removed_rows(step, steps, table)
+        rows = f"{self.kind.time_column} <= {step.commit_ts} AND {removed}"
+        if can_be_unknown(removed) and not self.lake_table.read().where(f"({rows}) IS NULL").isEmpty():
             raise self.doubt_error()
-        self.lake_table.delete(f"{older} AND {removed}")
+        return rows
 
     def doubt_error(self) -> SetupError:
         """SetupError STOPPED where nobody can tell whether a row was in a dropped partition."""

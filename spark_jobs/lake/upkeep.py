@@ -30,23 +30,23 @@ def maintain(
     changelog, by the commit; None: all. SetupError USAGE where there is no table.
     """
     make = tables.engine_of(spark, engine, location.format)
-    place, beside = (make(spark, location.name.rstrip("/") + end) for end in ("", "__tombstones"))
-    if not place.exists():
+    lake_table, tombstones = make(spark, location.name), make(spark, location.tombstones.name)
+    if not lake_table.exists():
         raise SetupError("USAGE", details=f"--table-at {location}: there is no table")
-    columns = {*place.read().columns}
+    columns = {*lake_table.read().columns}
     if changelog.CHANGE in columns and keep_changes is not None:
         oldest = date.today() - timedelta(days=keep_changes)
-        place.delete(f"{changelog.DAY} < DATE'{oldest}'")
+        lake_table.delete(f"{changelog.DAY} < DATE'{oldest}'")
         yield f"changes from before {oldest} are removed"
     if points_in_time.is_table_of_points(columns):
-        newest_ts = place.read().agg(F.max("resolved_ts")).collect()[0][0]
+        newest_ts = lake_table.read().agg(F.max("resolved_ts")).collect()[0][0]
         # A day less: a version may have been noted a day before the resolved ts (spark_jobs.streaming.consistent).
-        place.delete(f"resolved_ts < {_horizon(newest_ts or 0, keep_hours - 24)}")
-    if COMMIT_TS in columns and (newest_ts := place.read().agg(F.max(COMMIT_TS)).collect()[0][0]) is not None:
+        lake_table.delete(f"resolved_ts < {_horizon(newest_ts or 0, keep_hours - 24)}")
+    if COMMIT_TS in columns and (newest_ts := lake_table.read().agg(F.max(COMMIT_TS)).collect()[0][0]) is not None:
         yield f"newest change {when_and_age(newest_ts)}"
-        if beside.exists():
-            yield from _forget_deletes(spark, place, beside, _horizon(newest_ts, keep_hours))
-    for table in (place, beside):
+        if tombstones.exists():
+            yield from _forget_deletes(spark, lake_table, tombstones, _horizon(newest_ts, keep_hours))
+    for table in (lake_table, tombstones):
         if table.exists():
             table.compact()
             table.expire(keep_hours)
@@ -58,17 +58,17 @@ def _horizon(newest_ts: int, keep_hours: int) -> int:
     return ms_to_tso(min(tso_physical_ms(newest_ts), int(time.time() * 1000)) - keep_hours * _HOUR)
 
 
-def _forget_deletes(spark: SparkSession, place: LakeTable, beside: LakeTable, horizon: int) -> Iterator[str]:
+def _forget_deletes(spark: SparkSession, lake_table: LakeTable, tombstones: LakeTable, horizon: int) -> Iterator[str]:
     """Removes deleted keys from up to a commit_ts that no late change of them can have.
 
     The table says up to where (FORGOTTEN): a later change that is older, and whose row is not there, stops merge. A run
     removes what an earlier one has marked, as a batch may be at work that did not see the mark of this one.
     """
-    marked = int(place.properties().get(FORGOTTEN, -1))
-    count = beside.read().where(F.col(COMMIT_TS) <= marked).count()
+    marked = int(lake_table.properties().get(FORGOTTEN, -1))
+    is_marked, is_old = F.col(COMMIT_TS) <= marked, F.col(COMMIT_TS) <= horizon
+    count, old = tombstones.read().agg(F.count_if(is_marked), F.count_if(is_old & ~is_marked)).collect()[0]
     if count:
-        Tombstones(spark, beside, (), ()).forget(marked)
-    old = beside.read().where((F.col(COMMIT_TS) > marked) & (F.col(COMMIT_TS) <= horizon)).count()
+        Tombstones(spark, tombstones, (), ()).forget(marked)
     if old:
-        place.set_property(FORGOTTEN, str(horizon))
+        lake_table.set_property(FORGOTTEN, str(horizon))
     yield f"deleted keys: {count} removed, {old} marked to be removed by the next run"

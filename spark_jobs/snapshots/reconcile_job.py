@@ -25,11 +25,12 @@ from ticdc_bridge.schemas.model.types import BYTES
 from ticdc_bridge.spark_jobs.io.locations import check_is_lines
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.lake.column_history import load_again
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 from ticdc_bridge.spark_jobs.lake.load import Snapshot, Target
 from ticdc_bridge.spark_jobs.lake.merge import CurrentTable
-from ticdc_bridge.spark_jobs.lake.table_columns import ORDER, TYPES, load_again
+from ticdc_bridge.spark_jobs.lake.table_columns import ORDER, TYPES
 from ticdc_bridge.spark_jobs.lake.tables import engine_of
 from ticdc_bridge.spark_jobs.pipeline.arguments import check_choices, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.job import Job

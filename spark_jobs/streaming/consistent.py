@@ -44,8 +44,8 @@ class ConsistentPoints:
 
     def note(self, session: SparkSession, table: str, location: TableLocation, resolved: int) -> None:
         """Keeps which version a table (DB.TABLE) is, which the batch has written up to `resolved`."""
-        beside = TableLocation(location.format, location.name.rstrip("/") + "__tombstones")
-        point = point_of(table, self._table(session, location), self._table(session, beside), resolved)
+        tombstones = self._table(session, location.tombstones)
+        point = point_of(table, self._table(session, location), tombstones, resolved)
         if point is not None:
             name = absolute_path(location.name) if location.format == "delta" else location.name
             self.points[f"{location.format}:{name}"] = point

@@ -141,7 +141,7 @@ def targets_of(
 
     def columns_of(location: TableLocation, kind: TableKind, settings: TableSettings = settings) -> TableColumns:
         engine = tables.engine_of(session, job.merge or AUTO, location.format)
-        tombstones = engine(session, location.name.rstrip("/") + "__tombstones")
+        tombstones = engine(session, location.tombstones.name)
         return TableColumns(session, engine(session, location.name), tombstones, kind, settings)
 
     targets: list[merge.CurrentTable | changelog.Changelog | row_versions.RowVersions] = []
