@@ -1,7 +1,5 @@
 """`python -m benchmarks`: runs benchmarks and prints a line a figure."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal

@@ -1,7 +1,5 @@
 """Each benchmark of several in a process of its own: one that hangs, or is killed, takes no other's figures along."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

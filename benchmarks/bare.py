@@ -4,8 +4,6 @@
 says on stderr where it listens.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Both read the same messages into the same typed values and write the same bytes; that is checked before anything counts.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ Reading: heads of column groups are parsed once and found again by their bytes, 
 values go straight into one list a column. Writing: heads are made once, small numbers come from a table.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Sequence

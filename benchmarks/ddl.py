@@ -5,8 +5,6 @@ that people reach for; it can't read all of them, so the two are compared on tho
 to an unparsed command. It does less: it knows neither a catalog nor TiDB's clauses.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import time

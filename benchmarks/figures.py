@@ -1,7 +1,5 @@
 """Figures: what a benchmark measured, beside a rival where there is one, and how they are printed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

@@ -4,8 +4,6 @@ Events are Open Protocol messages: CREATE of each table (12 columns), then ALTER
 after each hundred. The tracker and the service are processes of their own.
 """
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

@@ -4,8 +4,6 @@ The messages are those of the tests (tests/support/hostile.py), each read in thi
 good ones. A message that is more when it is inflated counts as what it is inflated: CPU per MiB of that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from benchmarks.figures import Figure, Run

@@ -3,8 +3,6 @@
 Both read the same messages into the same typed values; that is checked before anything counts. CPU time of one process.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

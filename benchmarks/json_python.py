@@ -6,8 +6,6 @@ What follows a Debezium payload is compared with what followed the last one, ins
 chosen once per column; values go straight into one list a column.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64decode, b64encode

@@ -4,8 +4,6 @@ The figure is the CPU of one batch, the rival that of the smaller job; 1 is no d
 tables. Each job is a session's second, so that no figure has Spark's start or the first compilation in it.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator

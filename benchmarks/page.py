@@ -1,7 +1,5 @@
 """The tables of docs/benchmarks.md, from docs/benchmarks.json: the figures of each benchmark's last written run."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

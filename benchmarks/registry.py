@@ -4,8 +4,6 @@ The load comes from wrk (2 threads and 32 connections, or 1 and 1 or 16), on the
 The two servers are processes of their own, asked in turn. CPU is that of the server process alone.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -4,8 +4,6 @@ Other registries answer some of that with 500 (`Register operation timed out`), 
 every answer has to be 200 within 10 s, ids have no hole, and memory does not grow with what is registered.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from functools import partial

@@ -3,8 +3,6 @@
 The server is that of the tests, with fsync on, on the same machine and the same disk.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

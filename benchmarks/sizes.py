@@ -1,7 +1,5 @@
 """Message sizes of all formats, raw and zlib: the Craft documents' two cases, and a table of 20 columns."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Compiled files of Python are kept in a folder of the benchmark's own; the first 
 not count.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import statistics

@@ -4,8 +4,6 @@ pip-audit asks PyPI's vulnerability service, from an environment of its own belo
 looked up and none is known to be vulnerable; 1: some are; 3: they could not (all) be looked up, and the text says so.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

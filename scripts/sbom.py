@@ -6,8 +6,6 @@ Listed are the packages of this Python, the jars of Spark and of our cache with 
 BRIDGE_JAVA_HOME, and Debian's packages. The same image gives the same text: there is no time in it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -8,8 +8,6 @@ or pip where uv fails. Both skip what is installed, so a run that was interrupte
 cut off in the middle is installed again. Packages that no lock names any longer are removed.
 """
 
-from __future__ import annotations
-
 import csv
 import errno
 import hashlib

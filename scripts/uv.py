@@ -1,7 +1,5 @@
 """uv for the set-up: the one on PATH, else the pinned one as a Python package; and pip's settings in uv's words."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import os

@@ -3,8 +3,6 @@
 HTTP statuses and error codes are Confluent's (upstream schema-registry `rest/exceptions/Errors.java`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final

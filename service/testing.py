@@ -1,7 +1,5 @@
 """A real service on a free loopback port, for tests and benchmarks."""
 
-from __future__ import annotations
-
 import http.client
 import tempfile
 import threading

@@ -6,8 +6,6 @@ or an error about something else) joins the corpus; tests/schemas/formats/test_c
 message that breaks the rule joins it too, under `broken`, and the exit code is 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import hashlib

@@ -1,7 +1,5 @@
 """Each folder of the packages has its place in a layer contract of pyproject.toml."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 

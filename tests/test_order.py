@@ -1,7 +1,5 @@
 """What runs, and when: the order of files, slow tests for a time, the tests of a change, the table of features."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What docs/operate.md claims and no other test holds: nothing is fetched, opened or run at a stranger's word."""
 
-from __future__ import annotations
-
 import ast
 import json
 import socket

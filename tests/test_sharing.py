@@ -1,7 +1,5 @@
 """One server for all processes of a test run: it outlives who started it, and never the run."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

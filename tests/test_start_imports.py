@@ -1,7 +1,5 @@
 """What a start does not import: a command that shows its help, or has one message, loads nothing heavy."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ raise SetupError USAGE with Spark 3. In a checkout `ticdc_bridge/schemas`, `serv
 folders beside it (docs/decisions/0047-one-name.md).
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What to install where a package of others is missing."""
 
-from __future__ import annotations
-
 import sys
 
 NAME = "ticdc_bridge"

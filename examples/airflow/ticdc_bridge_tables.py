@@ -11,8 +11,6 @@ Exit code 1 says that messages went to the dead letters; all other rows are writ
 somebody looks at them, and is not tried again, because a second run would find nothing new and hide it.
 """
 
-from __future__ import annotations
-
 import shlex
 from datetime import datetime, timedelta
 

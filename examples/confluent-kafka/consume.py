@@ -8,8 +8,6 @@ A deleted row has a null value. These readers see what Avro carries: a BIGINT UN
 0.1 is 0.10000000149011612, TIMESTAMP has no zone. `ticdc_bridge.Decoder` gives TiDB's values: examples/fastapi.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

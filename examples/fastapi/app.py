@@ -9,8 +9,6 @@ A thread reads the topic from its beginning and decodes each message with `ticdc
 writes them, so no digit is lost. A message that can't be decoded is counted and listed with its reason.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import uuid

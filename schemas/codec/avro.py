@@ -5,8 +5,6 @@ early and ValueError when the bytes can't be what they should be. No length is t
 is there. Only the shortest form of a number is taken: every writer makes it, so a value never comes in two spellings.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ schemas referred to first, each with its own, and then knows every named type in
 `AvroSchema`). Here each such type is put where it is used first, as Avro wants a named type defined.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

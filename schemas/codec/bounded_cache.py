@@ -1,7 +1,5 @@
 """Caches that hostile input can't make grow without end: one that starts anew, one that drops what is least used."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock

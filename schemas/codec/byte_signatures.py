@@ -5,8 +5,6 @@ framing format of google/snappy, lz4_Frame_format.md, Avro 1.12 (single objects,
 (byte order marks), Java's Object Serialization Stream Protocol, Confluent's wire format, TiCDC's formats.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

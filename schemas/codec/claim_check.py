@@ -5,8 +5,6 @@ Upstream ticdc `pkg/sink/codec/common/message.go` (ClaimCheckMessage) and `canal
 file's base name only. Compressed is the value, not the file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Snappy blocks, LZ4 frames and compressed files, bounded. The one place that imports the library (cramjam)."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -3,8 +3,6 @@
 Sources: Go `strconv/quote.go`, `encoding/json/encode.go`; json-iterator `stream_str.go`, `stream_float.go`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """JSON read without losing a digit: numbers stay the text they were. Strict, and safe against hostile documents."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -1,7 +1,5 @@
 """Values that travel as SQL text, with numbers for BIT, ENUM and SET (Simple, Canal-JSON) → plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ticdc_bridge.schemas.model import values

@@ -1,7 +1,5 @@
 """Base-128 varints, as Avro, Craft and protobuf write them: seven bits a byte, the low ones first."""
 
-from __future__ import annotations
-
 
 def zigzag(number: int) -> int:
     """int64 → uint64, small for small magnitudes: 0, -1, 1, -2 → 0, 1, 2, 3."""

@@ -5,8 +5,6 @@ of single messages (`schemas.formats`), which is the judge; without numba every 
 `kernels`, and nothing else imports numba. Nothing of Arrow or Spark belongs here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 READERS: Mapping[str, str] = {

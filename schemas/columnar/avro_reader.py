@@ -4,8 +4,6 @@ What comes out is what `AvroDecoder` gives, for messages of any number of tables
 kernel can't take as it is (Glue's framing, DDL, watermarks, text that is not UTF-8, anything wrong) is left to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """TiCDC's Avro schemas as programs for the compiled reader (`schemas.columnar.kernels.avro_read`)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A program per shape and topic, one call of the kernel per batch. Without numba all rows are left.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows in flat arrays (`schemas.columnar.rows`) → columns of one table, as flat arrays too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

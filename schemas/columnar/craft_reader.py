@@ -4,8 +4,6 @@ What comes out is what `CraftDecoder` gives. Messages that hold anything but row
 are wrong in any way, are left to it: it says what they are. Without numba all are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -5,8 +5,6 @@ refuses: rows that came from Craft, source messages with rows of several tables,
 Without numba all rows are left.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Taken are rows with all columns. Left are DDL and watermarks, rows with a part o
 `DebeziumDecoder` flags: DECIMAL of more than 15 digits, NULL that may be a default, dates that may be zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

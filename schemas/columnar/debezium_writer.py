@@ -4,8 +4,6 @@ Programs are made once per Shape, from the encoder's own plans; a batch is one c
 rows are of. Without numba all rows are left.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

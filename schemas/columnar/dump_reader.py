@@ -4,8 +4,6 @@ Upstream `dumpling/export/writer_util.go` and `sql_type.go` say how values are w
 doubled quotes, x'…' for bytes, numbers bare; in CSV whatever the options name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ says the same as one that was decoded, but for its values; those that are not ce
 out is what that decoder gives; what is left is for it to say. Without numba all messages are left.
 """
 
-from __future__ import annotations
-
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence

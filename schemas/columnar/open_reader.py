@@ -4,8 +4,6 @@ Taken are messages that hold nothing but rows of this table with all columns. Le
 tables, compressed values, updates with some old values only, and what `OpenDecoder` flags.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

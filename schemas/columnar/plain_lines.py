@@ -3,8 +3,6 @@
 Also what messages say beside their rows (`RowChange.extra`), as JSON: for the rows that readers of whole messages take.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The client of the connection sends the statement and reads the columns' descriptions; the rows after them come here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """When a time zone's offset changes, as a table that kernels can look into."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """What every wire format is: a decoder from messages to events, and an encoder back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable

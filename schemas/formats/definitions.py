@@ -5,8 +5,6 @@ goes with the row (`RowChange.note_mismatch`), so that people are told; with the
 the message is refused instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 

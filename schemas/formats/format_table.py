@@ -6,8 +6,6 @@ A new format is one folder and one row of FORMATS, or a `Format` that another di
 (`inspect.losses`), readers and writers of batches (`schemas.columnar`).
 """
 
-from __future__ import annotations
-
 from ticdc_bridge.schemas.formats.avro.decoder import AvroDecoder
 from ticdc_bridge.schemas.formats.avro.encoder import AvroEncoder
 from ticdc_bridge.schemas.formats.base import Format, refuse_encoder

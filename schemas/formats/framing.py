@@ -9,8 +9,6 @@ AWS Glue: 0x03, a compression byte (0 none, 5 zlib), then a 16-byte UUID (upstre
 knows the first only; awslabs/aws-glue-schema-registry `AWSSchemaRegistryConstants`).
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any

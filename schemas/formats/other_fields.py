@@ -3,8 +3,6 @@
 TiCDC's formats grow (a transaction's start ts in Debezium and Simple): a message of a newer release stays readable.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

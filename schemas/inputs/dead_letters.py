@@ -1,7 +1,5 @@
 """Dead letters: the message byte for byte, and in headers why it is here. Read again like any other message."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ticdc_bridge.schemas.model.errors import WireError

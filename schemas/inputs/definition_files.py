@@ -5,8 +5,6 @@ typed (with its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE;
 defaults. Or SQL (schemas.inputs.sql_files), or a golden's meta.json.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -5,8 +5,6 @@ all those of SASL and TLS. One properties file, with the names of either or of b
 names tell is translated (librdkafka's CONFIGURATION.md; Apache Kafka's documentation, Producer, Consumer and Security).
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

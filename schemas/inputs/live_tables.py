@@ -4,8 +4,6 @@ All tables are of one moment: SHOW CREATE TABLE in a transaction shows the schem
 `pkg/sessiontxn`), whose TSO is `@@tidb_current_ts`. MySQL and MariaDB tell none.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, field

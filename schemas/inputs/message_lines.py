@@ -5,8 +5,6 @@ Dumps of other tools are read by their fields: kcat -J (edenhill/kcat `json.c`),
 them and TiCDC's storage sink writes them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -6,8 +6,6 @@ message only the one with the most attempts is sent, and none after --max-attemp
 letters is replayed, a message goes round at most so often.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ written. Statements that define no table (INSERT, LOCK TABLES, triggers …) are
 does not have (INVISIBLE, SPATIAL KEY, ucs2 …) leaves that table unknown, with a warning in the log.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator

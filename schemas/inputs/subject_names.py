@@ -5,8 +5,6 @@ Avro gives key and value one record name: under the strategies by record the key
 would be versions of one subject and refuse each other.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args

@@ -4,8 +4,6 @@ A folder is dumpling's (`db.table-schema.sql`, `db-schema-create.sql`; mydumper'
 not read; or it holds .sql files. Files may be compressed.
 """
 
-from __future__ import annotations
-
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`--format auto`: each message is told apart and read by its own format's decoder."""
 
-from __future__ import annotations
-
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context, Decoder, Format, refuse_encoder
 from ticdc_bridge.schemas.formats.format_table import FORMATS

@@ -6,8 +6,6 @@ TiCDC versions sum in table order (ticdc `pkg/common/event/checksum.go`), which 
 AFTER. Both are tried, and which one matched is told.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 import zlib

@@ -5,8 +5,6 @@ messages are the same bytes. A Confluent or Glue header says only "Avro": which 
 schema tells.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

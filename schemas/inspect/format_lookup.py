@@ -1,7 +1,5 @@
 """Formats by their names, with those that are none of the wire: auto and plain."""
 
-from __future__ import annotations
-
 from ticdc_bridge.schemas.formats.base import Format
 from ticdc_bridge.schemas.formats.format_table import FORMATS, format_name
 from ticdc_bridge.schemas.inspect.auto_decoder import AUTO

@@ -5,8 +5,6 @@ comes back of it (`where`, `flag`), and refusals (`error`). Losses of one kind h
 docs/reference.md; OTHER is for those that stand alone.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Texts without the credentials in them: the one masker of service and jobs, for logs, messages and errors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

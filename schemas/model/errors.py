@@ -11,8 +11,6 @@ A row is a code and the template of its text. The code is also the reason of a d
 event, so it never changes its meaning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context

@@ -1,7 +1,5 @@
 """Names as TiCDC changes them for Avro, Debezium and topics (upstream ticdc `pkg/sink/codec/common/helper.go`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Formats and engines that other distributions add by entry points."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from importlib.metadata import EntryPoint, entry_points
 

@@ -1,7 +1,5 @@
 """Protocols for what the wire formats need from outside: schemas by id, tables by time. No network here."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion

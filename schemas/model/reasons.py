@@ -1,7 +1,5 @@
 """Why something failed, in words for the user: Python's own texts and class names never reach one."""
 
-from __future__ import annotations
-
 import binascii
 import json
 import re

@@ -1,7 +1,5 @@
 """Columns as Spark's types: their names, which of them widens into which, and values for Python."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal

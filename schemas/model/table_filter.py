@@ -4,8 +4,6 @@
 pattern that fits decides.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How TiDB writes parts of a table in SHOW CREATE TABLE (upstream `pkg/parser/types/field_type.go`)."""
 
-from __future__ import annotations
-
 from ticdc_bridge.schemas.model.names import quote_text
 from ticdc_bridge.schemas.model.table import Column, Value
 from ticdc_bridge.schemas.model.types import Kind

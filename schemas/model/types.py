@@ -8,8 +8,6 @@ Sources: pingcap/ticdc `pkg/sink/codec/avro/arvo.go` (columnToAvroSchema), `pkg/
 (writeDebeziumFieldSchema).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any

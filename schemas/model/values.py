@@ -4,8 +4,6 @@ A value is SQL text, bytes (binary strings and BIT, big-endian) or None. Everyth
 the callers, who know the column, turn that into an error with its name.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import re

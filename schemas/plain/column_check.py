@@ -9,8 +9,6 @@ No check stands here for numbers that every writer must read (integers, YEAR, FL
 which are text as received.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

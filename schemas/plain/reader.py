@@ -1,7 +1,5 @@
 """The plain form read again: a line of `decode` → the change event it was made of (docs/reference.md)."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Mapping

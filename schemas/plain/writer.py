@@ -1,7 +1,5 @@
 """The plain form: change events as JSON lines. Values are SQL text, so no JSON reader rounds a number."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -4,8 +4,6 @@ Each set of rights has a view: the registry as it sees it, and kept answers of i
 is ever given to another. Those who may do everything share the view without limits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol

@@ -3,8 +3,6 @@
 A list of fields gives both the reader of a body and its JSON Schema.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

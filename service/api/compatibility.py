@@ -1,7 +1,5 @@
 """`/compatibility`: would this schema be accepted?"""
 
-from __future__ import annotations
-
 from fastapi import Response
 
 from ticdc_bridge.service.api.bodies import SCHEMA, Body, new_schema

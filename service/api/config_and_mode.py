@@ -1,7 +1,5 @@
 """`/config` and `/mode` of subjects and of the server."""
 
-from __future__ import annotations
-
 from fastapi import Response
 
 from ticdc_bridge.service.api import responses

@@ -3,8 +3,6 @@
 Also dead letters: how many by which reason, and sent again to where they came from (schemas.inputs.replay).
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter

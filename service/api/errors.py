@@ -1,7 +1,5 @@
 """Errors as answers: always `{"error_code":N,"message":"…"}`, as Confluent's are."""
 
-from __future__ import annotations
-
 import logging
 from typing import Final
 

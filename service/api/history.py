@@ -1,7 +1,5 @@
 """`/history`: what TiDB's tables were at a commit_ts, from their DDL events (docs/history.md)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Final

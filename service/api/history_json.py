@@ -1,7 +1,5 @@
 """Table histories as JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ticdc_bridge.service.errors import RegistryError

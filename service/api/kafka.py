@@ -3,8 +3,6 @@
 Kafka is asked beside the event loop, by few threads at once, and each answer comes within seconds.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """`/lineage`: topic → table version → subject → job, as the Spark jobs tell it. Ours; Confluent's registry has none."""
 
-from __future__ import annotations
-
 from fastapi import Response
 
 from ticdc_bridge.service.api.bodies import TEXT, CompleteBody, as_is, object_schema

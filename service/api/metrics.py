@@ -4,8 +4,6 @@ The names are those that dashboards for Confluent's, Karapace's and axonops' reg
 Numbers of schemas and versions are read from the store when they are asked for, so they are right in every process.
 """
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_left
 from collections.abc import Iterator

@@ -10,8 +10,6 @@ And long answers are compressed for clients that ask for it, as Confluent's serv
 are sent as they are: to compress 8 kB takes more CPU than all the rest of a read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import re

@@ -4,8 +4,6 @@ Routes read their parameters by JAX-RS's rules (`api.request`) and bodies by Jac
 generated description knows; so FastAPI gives paths and texts, and the rest comes from `routing.Route`.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

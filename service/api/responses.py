@@ -1,7 +1,5 @@
 """Answers in the shape of Confluent 8.x or 7.x, in their key order, empty parts left out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final

@@ -9,8 +9,6 @@ Reading needs no right here: a subject that may not be read is absent from the r
 (`service.auth.filtered_store`), and changes are checked there once more, for the subject that an alias leads to.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace

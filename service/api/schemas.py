@@ -1,7 +1,5 @@
 """`/schemas`: schemas by id, by guid, and all of them."""
 
-from __future__ import annotations
-
 from fastapi import Response
 
 from ticdc_bridge.service.api import responses

@@ -4,8 +4,6 @@ Nothing of the first two asks the store: they answer while others wait. Health i
 Paths below a context: `middleware`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

@@ -1,7 +1,5 @@
 """`/subjects`: registering, looking up, reading and deleting. `/overview`: what pages show of many of them; ours."""
 
-from __future__ import annotations
-
 from fastapi import Response
 
 from ticdc_bridge.service.api import responses

@@ -16,8 +16,6 @@ What no rule allows is refused. `write`, `delete` and `config` include `read`; `
 with their context (`:.ctx:name`); `:.ctx:` itself stands for the context's own config and mode.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -11,8 +11,6 @@ A password's hash takes a tenth of a second to check. `Authenticator` remembers 
 header, until the files change; unknown headers are checked by a few threads, and too many are refused at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

@@ -3,8 +3,6 @@
 A file that can't be used any more changes nothing: what was in force stays, and an error is logged once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -4,8 +4,6 @@ The registry's rules run on it unchanged, so what is hidden is absent from every
 sees what keeps the store whole: ids in use, and who refers to what is to be deleted.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager

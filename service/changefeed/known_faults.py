@@ -5,8 +5,6 @@ those whose source has it: TiCDC's tags, and from 8.5.4 on those of its new arch
 Line 26.3 branched off on 2026-01-12, after what is in 8.5.5.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

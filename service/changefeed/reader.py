@@ -8,8 +8,6 @@ which TiCDC drops while merging. The file is read strictly: TiCDC refuses keys t
 over them (upstream ticdc `api/v2/model.go`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -4,8 +4,6 @@ Sources: pingcap/ticdc `pkg/sink/kafka/options.go` (Apply), `pkg/config/{replica
 (ValidateAndAdjust), `pkg/sink/codec/common/config.go` (Validate).
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

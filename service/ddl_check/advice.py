@@ -1,7 +1,5 @@
 """What to do instead, or before: each step checked against the registry where it can be."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The dry run: each statement of a text against the tables and the registry as the former ones leave them."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

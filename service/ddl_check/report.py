@@ -1,7 +1,5 @@
 """A dry run's result, and its JSON form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal

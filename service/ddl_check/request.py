@@ -1,7 +1,5 @@
 """A dry run as people ask for it, answered from a registry and a table history."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial

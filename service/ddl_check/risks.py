@@ -3,8 +3,6 @@
 loss: values or rows change or vanish. break: TiCDC or a reader stops. change: readers see something else.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a statement does to each table: which table it was, which it becomes, and which column is which."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property

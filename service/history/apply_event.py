@@ -4,8 +4,6 @@
 depend on a name it changed are applied anew. A late event costs what it changes, not the history.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, TypeVar

@@ -4,8 +4,6 @@ A table is followed through renames by its logical table, a column by the statem
 followed says so. Statements that change nothing which a version keeps (TRUNCATE, partitions) are listed, not compared.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

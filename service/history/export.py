@@ -3,8 +3,6 @@
 A table that is not known exactly is left out whole, with its reason: a reader would take the version before for its.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A catalog whose tables are read from the store when a statement asks for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 

@@ -3,8 +3,6 @@
 Also tables that messages describe themselves: Simple's tableSchema, Debezium's tableChanges.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import time

@@ -7,8 +7,6 @@ a commit_ts (a RENAME swap), and then they count in the order in which a partiti
 Rows of a history as they are stored, and what the rules need from a store to read them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Collection, Sequence

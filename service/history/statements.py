@@ -1,7 +1,5 @@
 """A record's statement: parsed, and on which names its effect depends."""
 
-from __future__ import annotations
-
 from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse

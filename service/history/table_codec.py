@@ -5,8 +5,6 @@ flags one number and `others` what differs from a plain column; an index is [nam
 its prefixes and its condition, if it has any. Stored forms must stay readable: `_FLAGS` only grows.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zlib

@@ -5,8 +5,6 @@ A line is {"script", "seq", "db", "ddl", "sql_mode", "ok", "wire": [{"ts", "scm"
 start empty at each new script.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal

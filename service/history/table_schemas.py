@@ -6,8 +6,6 @@ Which registered schemas are of a version, `links` and `registry_drift` say. Tab
 `a_b`) are distinguished by the subject's name, where TiCDC's topic has theirs in it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

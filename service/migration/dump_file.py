@@ -7,8 +7,6 @@ KEY<TAB>VALUE                                  kafka-console-consumer --property
 {"subject":…,"version":…,"id":…,"schema":…}    a file of --schemas (schemas.inputs.schema_files)
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib

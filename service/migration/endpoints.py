@@ -1,7 +1,5 @@
 """Where a registry can be read from and written to, by the words of the command line."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager

@@ -4,8 +4,6 @@
 `compare`: the differences of two registries, by kind.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping

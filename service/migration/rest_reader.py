@@ -1,7 +1,5 @@
 """Everything that a registry says about itself over REST, in any of the dialects of Confluent's API."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Carrying out a plan against a registry over REST, in IMPORT mode as Confluent's tools do."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator, Mapping

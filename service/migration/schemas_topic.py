@@ -1,7 +1,5 @@
 """A `_schemas` topic, read to its end and written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 

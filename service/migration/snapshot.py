@@ -1,7 +1,5 @@
 """All that a registry holds, as values."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

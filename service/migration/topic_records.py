@@ -4,8 +4,6 @@ The bytes of a key decide what a later record replaces when the topic is compact
 Confluent's order: `keytype`, its own fields, `magic`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

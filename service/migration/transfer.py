@@ -3,8 +3,6 @@
 `verify` compares two registries and writes nothing.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterable

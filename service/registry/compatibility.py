@@ -4,8 +4,6 @@ Also what was accepted, as Confluent accepts it, though readers may take one val
 with the version and logged when it is registered; gone with the version's permanent delete.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from typing import Final

@@ -9,8 +9,6 @@ Modes say what may be written:
     IMPORT, FORWARD               schemas with a given id only; nothing is checked or filled in
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final

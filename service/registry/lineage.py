@@ -1,7 +1,5 @@
 """Which jobs read which topics, by which table versions and subjects, and wrote what: as the jobs tell it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

@@ -3,8 +3,6 @@
 A config or a mode is set for a subject, `:.ctx:`, `:.:` (the server) or `:.__GLOBAL:` (below all); the nearest counts.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 from uuid import UUID

@@ -10,8 +10,6 @@ A transaction notes what it reads in the read set of its request, and tells the 
 answer can be kept until a part that it was made from changes. A part is coarser than a query.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """From what a client sent to what is stored: references resolved, text made canonical, identity taken."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

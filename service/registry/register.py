@@ -14,8 +14,6 @@ Whether the schema is there already is asked several times. The order is Conflue
 where the sent one is written out, or a recorded version number.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The registry itself: the store, the server's defaults and the cache of schemas understood before."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from ticdc_bridge.schemas.codec.bounded_cache import LruCache

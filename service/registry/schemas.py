@@ -1,7 +1,5 @@
 """Schemas by id and by guid, and all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial

@@ -3,8 +3,6 @@
 Contexts: name spaces with ids of their own.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ It answers by the rules of service.registry and writes nothing. It sees what its
 of a user, that is what the user may see.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

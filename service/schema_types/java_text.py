@@ -5,8 +5,6 @@ order sent, numbers digit by digit as BigDecimal has them (measured with Conflue
 int, any other becomes a Decimal, whose text follows the same rules (`1e3` is `1E+3`, `1.50` stays).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

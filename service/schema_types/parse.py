@@ -1,7 +1,5 @@
 """The schema types. A new type is a class with the methods of `ParsedSchema` and a row in `KINDS`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast

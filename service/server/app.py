@@ -1,7 +1,5 @@
 """The composition root: settings → store → registry → routes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -3,8 +3,6 @@
 Nothing of the app is imported, and no more than sockets where the environment says where the service listens.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -6,8 +6,6 @@ request, or take one answer, for longer than they may. The files of TLS are look
 (`auth.file_watcher`), so that a renewed certificate needs no restart.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal

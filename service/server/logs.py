@@ -1,7 +1,5 @@
 """Logs of the service: access and errors, without the credentials of URLs and headers."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -4,8 +4,6 @@ Made by `create_app` and the command line, never at import. An explicit value wi
 another registry's name.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal

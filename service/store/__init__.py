@@ -4,8 +4,6 @@ It keeps the promises of `service.registry.ports` and `service.history.model`, a
 differently is in `dialects`. No rule of the registry or of a history belongs here, and nothing of HTTP.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -6,8 +6,6 @@ their keys; bytes are base64. The last line is {"end": true, "rows": {table: num
 lines, so that a file that was cut is no backup. Every table of `tables.metadata` is in it.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

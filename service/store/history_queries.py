@@ -1,7 +1,5 @@
 """Reading histories: queries on one connection, and rows as `service.history` knows them."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict, namedtuple
 from collections.abc import Collection, Iterator, Sequence

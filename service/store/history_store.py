@@ -1,7 +1,5 @@
 """Table histories in the registry's store. Keeps the promises of `service.history.model`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager

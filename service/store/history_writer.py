@@ -4,8 +4,6 @@ The newest row of each name is kept between transactions (`NameCache`), so that 
 what is new is collected and written at the end, or before something that only the database knows is read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable

@@ -5,8 +5,6 @@ versions are kept here until the end, or until somebody asks for more than was r
 would be if each row had been written when it came.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ gets rows of its layout, in a database of any kind, and says nothing that only o
 older layout is restored into tables of the current one, and then goes through the same steps.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Final

@@ -1,7 +1,5 @@
 """Rows of schemas and versions as values of the registry, and back; each row of a schema is held to its digest."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One store for every SQL database: transactions, layout, and what the database's errors mean."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import deque

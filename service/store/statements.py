@@ -4,8 +4,6 @@ They are turned into text once and then given to the database's driver as they a
 and SQLAlchemy's way of running it, cost ten times what SQLite takes to answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice

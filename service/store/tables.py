@@ -4,8 +4,6 @@ same.
 Histories (layout 3): names are looked up in lower case (`db_key`, `table_key`).
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from sqlalchemy import (

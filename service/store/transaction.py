@@ -1,7 +1,5 @@
 """The queries of one transaction; the promises are those of `service.registry.ports`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict

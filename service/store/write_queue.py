@@ -5,8 +5,6 @@ that one and waits for it; so under load one commit, which is what costs, makes 
 that a write is done before its commit is.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence

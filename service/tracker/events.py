@@ -1,7 +1,5 @@
 """Change events → records of a history."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The progress of a tracker: every message is counted, and what could not be used has its reason."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Messages of one changefeed → a batch for its history."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

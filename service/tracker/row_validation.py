@@ -1,7 +1,5 @@
 """Rows on their way past: do they fit the version that the history gives them? They never change it."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

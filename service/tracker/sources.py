@@ -4,8 +4,6 @@ Partitions are assigned by hand and offsets kept in the store: Kafka's groups co
 offset behind it are kept together.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field

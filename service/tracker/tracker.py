@@ -1,7 +1,5 @@
 """Trackers: what reads a changefeed's DDL into its history, in a process of its own or inside the service."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """The page that checks DDL statements, for every changefeed or for those that are chosen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

@@ -3,8 +3,6 @@
 The formats are imported when the page is first asked for: they are a sixth of all that a start would import.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

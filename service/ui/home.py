@@ -3,8 +3,6 @@
 It is made from what the API tells the user who asks; what that user may not see, or nobody here can know, is said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal

@@ -1,7 +1,5 @@
 """Pages of lake tables: what their jobs last reported, and what their topics have beyond that."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The page about lineage: which jobs read which topics, by which table versions and subjects."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from typing import Any, Final
 

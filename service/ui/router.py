@@ -1,7 +1,5 @@
 """All pages, and what is not a page of its own."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from fastapi import Request, Response

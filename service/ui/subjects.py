@@ -1,7 +1,5 @@
 """Pages about subjects: list and search, one subject, its versions and their differences."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Pages of table histories: tables, a table and its changes, a table at a time, tables at two times."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 from urllib.parse import urlencode
 

@@ -3,8 +3,6 @@
 Dead letters are shown by reason, and sent again after a dry run and a question.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 from urllib.parse import urlencode

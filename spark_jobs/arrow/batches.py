@@ -4,8 +4,6 @@ A batch is read in parts: (messages, what kernels made of them, what they left t
 classes.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace

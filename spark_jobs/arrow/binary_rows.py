@@ -3,8 +3,6 @@
 As columns of Arrow each cell costs the JVM 12 to 120 ns to read and to write into such a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

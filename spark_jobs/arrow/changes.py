@@ -1,7 +1,5 @@
 """Arrow batches of messages → Arrow batches of change events, by compiled readers; the codec reads what they leave."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Change events as rows of the DataFrame form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """What an input gives, lines, messages or rows → Arrow batches with Kafka's columns, as a topic gives them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any

@@ -4,8 +4,6 @@ What the kernels leave goes through the plain codec message by message; what com
 `message_codec.decode_one` and `message_codec.plain_lines` give for each message. No session, no Spark classes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -4,8 +4,6 @@ What the kernels leave, a message or one of its rows, goes through the plain cod
 errors and counts included, is what `message_codec.transcode_one` gives for each message. No session, no Spark classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial

@@ -6,8 +6,6 @@ the data source; and, for maps and lines, to find the rows that the view may ref
 plain codec does it is left to that codec, which says why (`spark_jobs.pipeline.table_view`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any

@@ -2,8 +2,6 @@
 ordinary. The rest is Spark's SQL's (spark_jobs.lake.row_values), which converts what can be and says what can't.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Compiles the kernels between two formats before workers need them, by a sample that goes through."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, wraps

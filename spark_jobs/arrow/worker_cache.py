@@ -3,8 +3,6 @@
 Kept is only what follows from texts and options. What a registry or a history answered is asked again by each task.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable
 from typing import TypeVar

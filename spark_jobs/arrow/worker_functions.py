@@ -3,8 +3,6 @@
 A worker compiles its decoder once per task; schemas are looked up once per id.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Archives in Avro: which files of a folder hold messages' values, as Kafka Connect's S3 and HDFS sinks name them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ again, of AWS Glue's form: the id is made of the schema's text, so that no regis
 allocated before its size was compared with what a file may have. The one place that imports fastavro.
 """
 
-from __future__ import annotations
-
 import bz2
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """`--in` and `--out`: message files, standard output and Kafka topics behind one form."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import re

@@ -1,7 +1,5 @@
 """Message files: Kafka records as JSON lines or Parquet, and where they are read from and written to."""
 
-from __future__ import annotations
-
 import codecs
 import io
 import json

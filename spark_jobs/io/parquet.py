@@ -1,7 +1,5 @@
 """Messages and change events as Parquet files, by pyarrow."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

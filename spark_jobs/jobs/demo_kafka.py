@@ -1,7 +1,5 @@
 """`demo --kafka`: a Kafka broker and the service on this machine, with the sample's messages, until Ctrl-C."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """`explain`: one message of a file or a topic, field by field, as text for people or as JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """decode, encode and transcode in this process: from endpoint to endpoint, one message after another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any

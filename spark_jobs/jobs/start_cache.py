@@ -6,8 +6,6 @@ the folder that Spark gets as Java's, all below the cache folder. Takes about 80
     python -m ticdc_bridge.spark_jobs.jobs.start_cache
 """
 
-from __future__ import annotations
-
 import sys
 from importlib.resources import as_file, files
 from itertools import product

@@ -1,7 +1,5 @@
 """`decode --table DB.TABLE --out FILE.avro`: one table's changes as records of TiCDC's Avro schema."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

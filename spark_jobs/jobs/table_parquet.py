@@ -1,7 +1,5 @@
 """`decode --table DB.TABLE --out FILE.parquet`: one table's changes, its columns typed as Spark reads them back."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections import Counter

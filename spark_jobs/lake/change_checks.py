@@ -1,7 +1,5 @@
 """Checks of a run's changes before a table of the lake is written: counts, and values that can't be written exactly."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame

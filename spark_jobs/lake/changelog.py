@@ -4,8 +4,6 @@ A change is known by its commit_ts, its op and the key of its row; one without a
 place in Kafka. One that is there already is not appended again, whether a run was cut off or TiCDC sent it again.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Window

@@ -1,7 +1,5 @@
 """A table's history as a merge needs it: what its columns were called and when, what was added, when it was emptied."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any

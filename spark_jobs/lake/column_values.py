@@ -1,7 +1,5 @@
 """Values in plain form as columns of a table of the lake, in SQL: typed, converted as TiDB did, filled in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ TiCDC's own Iceberg sink writes `tidb.committed_resolved_ts`, so one tool reads 
 puts them into every snapshot that it commits, so they hold for all tables of a micro-batch.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager

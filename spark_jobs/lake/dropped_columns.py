@@ -5,8 +5,6 @@ A column that was dropped stays, NULL in what is newer. Where another column get
 and type is the same one; in any other, older rows have nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

@@ -4,8 +4,6 @@ Updates and deletes can't be applied, as nobody can tell which row they mean: th
 again adds no row; one that TiCDC sends again does, as two equal rows may be two inserts.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 

@@ -4,8 +4,6 @@ So whatever `merge` does about newer rows, deleted keys, columns and types is do
 order. A current table without rows is written without a MERGE. docs/decisions/0048 has the rules.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple

@@ -6,8 +6,6 @@ columns follow the table's history (`spark_jobs.lake.table_columns`); changes th
 what TiDB made of its rows, as those do.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

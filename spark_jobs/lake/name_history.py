@@ -5,8 +5,6 @@ compared folded, and shown as they are written. A table that gets the name of on
 another table, but for CREATE after DROP: that goes on with the name, emptied.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

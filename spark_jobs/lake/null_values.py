@@ -5,8 +5,6 @@ and the row may have come back since: the reader may be behind, or read again. S
 the deleted keys: a null value right after one of them, or before it, is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from operator import and_

@@ -4,8 +4,6 @@ Of a key's changes the last one by offset counts, within a partition; between tw
 offset is before or after a statement, so all changes must have the columns of the one definition.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F

@@ -5,8 +5,6 @@ NULL goes to the lowest partition of RANGE and to the first of HASH; so does a d
 engines skip files by that.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta

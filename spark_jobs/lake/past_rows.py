@@ -1,7 +1,5 @@
 """Steps of changelogs and tables of row versions: columns stay, and statements that took rows away are recorded."""
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 
 from ticdc_bridge.schemas.model.table import Table

@@ -1,7 +1,5 @@
 """Which version each table of the lake was at a time: the table of `merge --consistent`, commits of one table, SQL."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from itertools import starmap
 from typing import NamedTuple

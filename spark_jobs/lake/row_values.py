@@ -1,7 +1,5 @@
 """Values of changes as columns of a table of the lake: each by the name and type of its column at its commit_ts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce

@@ -6,8 +6,6 @@ comes again changes nothing. A delete that ends no version that is known stands 
 that comes later it tells where that ends. Deletes without a commit_ts: spark_jobs.lake.untimed_ends.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -6,8 +6,6 @@ before a column got another type become what TiDB made of them (`spark_jobs.pipe
 tell what that is, the job stops.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

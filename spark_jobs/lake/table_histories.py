@@ -1,7 +1,5 @@
 """The DDL of many tables at once: which tables there are, under which names, and which statements are whose."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Tables of the lake from Spark: the session that can write them, what writes them, appends that happen once."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Collection, Iterable, Mapping

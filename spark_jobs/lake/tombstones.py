@@ -5,8 +5,6 @@ A key may have several rows, as deletes are appended: the largest commit_ts coun
 same one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce

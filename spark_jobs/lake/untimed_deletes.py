@@ -4,8 +4,6 @@ A message's position is its topic, partition and offset, and Kafka's time of it.
 the order; between two (a topic got more partitions, a table another topic) the times are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Window

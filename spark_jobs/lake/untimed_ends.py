@@ -5,8 +5,6 @@ end are its rows. When TiDB deleted the row is not known, only that Kafka had th
 time, or where the row's next version begins, and says by which message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, Window

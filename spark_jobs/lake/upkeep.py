@@ -1,7 +1,5 @@
 """`maintain`: small files, old versions, and rows of the lake that nothing asks for any more."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from datetime import date, timedelta

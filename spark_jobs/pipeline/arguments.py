@@ -1,7 +1,5 @@
 """What the Spark API's arguments stand for: schemas, definitions and claim checks by path, URL or object."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The registered Avro schemas of one table, compiled."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """One side of a job: its format with options, schemas, tables and view."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ticdc_bridge.clients.registry import Schemas

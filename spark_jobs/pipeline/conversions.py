@@ -9,8 +9,6 @@ Values are those of `schemas.model.table.Value`; what is converted already stays
 CastValue): DECIMAL and fractions of a second round half up.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import date, datetime

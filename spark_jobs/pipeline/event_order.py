@@ -1,7 +1,5 @@
 """Which change events are one, and what comes before what."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """What a job is given: its two sides, what its events may be, and what is done with errors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

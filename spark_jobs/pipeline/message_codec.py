@@ -1,7 +1,5 @@
 """One message through the codecs, in-process and in Spark workers alike: bytes → events → plain lines or messages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby

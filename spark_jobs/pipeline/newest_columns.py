@@ -1,7 +1,5 @@
 """A side's table view: whose newest columns, and in which zone its TIMESTAMP text is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from difflib import get_close_matches
 

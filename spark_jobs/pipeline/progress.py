@@ -1,7 +1,5 @@
 """Progress of long work, on stderr: a live count on a terminal, a line now and then elsewhere."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

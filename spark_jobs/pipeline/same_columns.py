@@ -1,7 +1,5 @@
 """Which columns of a row's table are which of the newest columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 The same codec as the commands have. Neither class is for several threads at once: make one for each.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

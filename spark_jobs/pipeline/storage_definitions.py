@@ -1,7 +1,5 @@
 """Table definitions of a storage sink's folder: its statements say most, else its schema files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions

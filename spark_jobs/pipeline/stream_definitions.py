@@ -1,7 +1,5 @@
 """Tables as the stream itself tells them: DDL events on their way become definitions for the rows after them."""
 
-from __future__ import annotations
-
 import sys
 from bisect import bisect_left, insort
 from dataclasses import replace

@@ -5,8 +5,6 @@ an error of its message (INVALID_VALUE), or a NULL with the flag `not_typed:<col
 NULL without a word. So whatever reads typed rows of it can convert without asking again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace

@@ -1,7 +1,5 @@
 """Which topic a message goes to, by the rule of `--topic`."""
 
-from __future__ import annotations
-
 import re
 
 from ticdc_bridge.schemas.model.errors import SetupError

@@ -1,7 +1,5 @@
 """What a job does with what the codec made: duplicates left out, rows held until nothing can come before them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """Where downloaded and generated files are kept between runs, and how they get there whole."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ JVMs print a warning about it on the user's terminal. So Spark gets a JAVA_HOME 
 `bin/java`: a script that drops this option and runs the real Java. Our own Java runs use the real one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

@@ -4,8 +4,6 @@ A Java that came from PyPI or from a tarball has its own list and doesn't know a
 bundle does. Its certificates go into a key store in Java's JKS form, which is simple enough to write here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import ssl

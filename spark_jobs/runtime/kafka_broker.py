@@ -1,7 +1,5 @@
 """A Kafka broker (KRaft, one node, loopback) from the pinned jars: what `demo --kafka` and the tests start."""
 
-from __future__ import annotations
-
 import base64
 import subprocess
 import uuid

@@ -3,8 +3,6 @@
 Read without importing pyspark, which takes a second and is not there for who needs no Spark.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ OpenShift gives containers such ids. `libnss_wrapper` (Debian's package libnss-w
 file of ours; the Spark image has it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -8,8 +8,6 @@ number also tells the group, so that rows that differ are in few of them.
 TiDB's texts are those of its CONCAT (upstream `pkg/expression/builtin_cast.go`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

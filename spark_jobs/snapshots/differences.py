@@ -1,7 +1,5 @@
 """Where a table of the lake is not as its rows were at a TSO: row by row, by the values that `load` would write."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Where the files prove nothing and it matters, the load is refused, with the options that are needed.
 """
 
-from __future__ import annotations
-
 import binascii
 import json
 import re

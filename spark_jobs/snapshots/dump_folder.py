@@ -3,8 +3,6 @@
 Upstream `dumpling/export`: `metadata.go`, `writer.go` (names of files), `consistency.go` (what the TSO means).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A dump's table: its rows by file, as text and bytes, or as Parquet has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field

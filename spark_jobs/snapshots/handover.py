@@ -4,8 +4,6 @@ It began at or before the first commit_ts that it sent. Watermarks are in every 
 smallest of all that the partitions begin with counts. docs/decisions/0048 has the rules.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Final

@@ -1,7 +1,5 @@
 """`load` as a function of Python programs."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from ticdc_bridge.schemas.inputs.table_definitions import statements_of

@@ -1,7 +1,5 @@
 """`reconcile`: whether tables of the lake are TiDB's at one TSO, which rows are not, and these rows mended."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """`reconcile --repair`: rows that differ become those of a snapshot, by the rules of `load`, in one commit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 A value that is none of its column's type is found here, before a row is written.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

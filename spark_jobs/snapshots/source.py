@@ -1,7 +1,5 @@
 """`load --source`: what it names, and the tables that are there."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@
 headers: what Spark's Kafka source yields.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -12,8 +12,6 @@ metrics: what `decode` leaves out and counts are rows of the kinds `other` (a ch
 `tombstone`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """How a DataFrame of messages is decoded: by kernels, by the JVM's reader of Avro, or by the codec."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What Spark's exceptions say of a job: what died, what was away. By their text: Spark has no types for it."""
 
-from __future__ import annotations
-
 import errno
 import re
 import signal

@@ -1,7 +1,5 @@
 """DataFrames with Kafka's columns: from message files and from Kafka."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession

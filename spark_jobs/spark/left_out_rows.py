@@ -1,7 +1,5 @@
 """Rows that are left out of a frame, and counted by an observed metric."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import count
 from typing import Any

@@ -5,8 +5,6 @@ A text that the type can't hold is never a NULL without a word: rows were checke
 (spark_jobs.pipeline.table_view, spark_jobs.arrow.table_columns), whole messages at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column, DataFrame

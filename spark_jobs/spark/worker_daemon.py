@@ -4,8 +4,6 @@ It is pyspark's. Only, a worker whose task Spark has ended early, as `limit()` d
 waits for a task, ends without a word: pyspark's prints a traceback of its broken pipe among what a command says.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable

@@ -8,8 +8,6 @@ And the C library gives the memory of a batch's large arrays back to the system 
 which clears it page by page: a seventh of the CPU of a worker that writes Debezium.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -1,7 +1,5 @@
 """`--spark`: what there is now in one go, as one batch of spark_jobs.streaming.micro_batch without a checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession

@@ -4,8 +4,6 @@ Everything is written per micro-batch under the batch's number, from the state o
 runs again after a crash finds the same state and writes the same files.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterable, Mapping

@@ -6,8 +6,6 @@ write, at the version that an earlier batch left. Only what brought a table furt
 --consistent, a load.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field

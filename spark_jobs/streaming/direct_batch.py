@@ -2,8 +2,6 @@
 as Arrow's bytes, so that no row of them is one of the JVM's (docs/decisions/0050).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

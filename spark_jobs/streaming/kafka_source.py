@@ -1,7 +1,5 @@
 """The topics that a stream reads, as the broker has them: are they those of the checkpoint, how far are they read."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """`--lineage URL`: tells the service which topics, table versions and subjects a job used (`POST /lineage`)."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Mapping

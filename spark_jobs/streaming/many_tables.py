@@ -6,8 +6,6 @@ others of the batch are written all the same. In a stream, one that can't go on 
 it was written.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence

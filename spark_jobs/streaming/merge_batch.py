@@ -1,7 +1,5 @@
 """A micro-batch's changes, merged into a table of the lake."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce

@@ -1,7 +1,5 @@
 """One micro-batch, or all of a batch job, as stages: learn, decode, drop repeats, release, write."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace

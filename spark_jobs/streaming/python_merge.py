@@ -1,7 +1,5 @@
 """`merge` as a function of Python programs, for batches and for `foreachBatch`: the command's work on a DataFrame."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any, Literal, Required, TypedDict, Unpack

@@ -1,7 +1,5 @@
 """Which table a row is of, where a name was another table's before: by its commit_ts, or where it came to Kafka."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

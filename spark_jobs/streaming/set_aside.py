@@ -2,8 +2,6 @@
 (docs/decisions/0051).
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """SIGTERM and Ctrl-C under a stream: the first one ends it between two micro-batches, a second one at once."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable

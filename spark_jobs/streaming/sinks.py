@@ -1,7 +1,5 @@
 """Where micro-batches go: Kafka, a table of the lake, or a folder with a file a batch."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, cast

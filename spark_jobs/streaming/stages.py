@@ -1,7 +1,5 @@
 """The stages of a micro-batch before it is written, each on its own: learn, decode, drop repeats, release."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

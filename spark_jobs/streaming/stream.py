@@ -5,8 +5,6 @@ folder) or give its messages an id (Kafka). While the registry or Kafka is down 
 `patience`; then it ends, and no offset of the batch at hand is committed.
 """
 
-from __future__ import annotations
-
 import logging
 import signal
 import sys

@@ -1,7 +1,5 @@
 """What a run made of its tables, for people: how many rows they have, where they are, and how to read one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession

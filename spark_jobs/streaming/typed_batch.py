@@ -1,7 +1,5 @@
 """A micro-batch's changes of one table as rows with the table's columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Lock

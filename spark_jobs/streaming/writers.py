@@ -1,7 +1,5 @@
 """The last stage of a micro-batch: its rows as messages, lines or rows of tables, or merged into tables of the lake."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Several benchmarks: what hangs, dies or fails takes no other's figures along."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

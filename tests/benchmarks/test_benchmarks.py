@@ -1,7 +1,5 @@
 """The harness: its figures, its CPU clock, its rows and its command line, with tiny sizes. Nothing is timed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

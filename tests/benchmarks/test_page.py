@@ -1,7 +1,5 @@
 """The page that a run writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

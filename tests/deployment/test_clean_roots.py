@@ -1,7 +1,5 @@
 """The images made and run: in clean roots of Debian by debootstrap and chroot, and by an engine where there is one."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

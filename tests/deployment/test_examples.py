@@ -1,7 +1,5 @@
 """Dockerfile, compose.yaml and the examples for Kubernetes: they name what there is."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

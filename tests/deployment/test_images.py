@@ -1,7 +1,5 @@
 """What the images hold is enough: the code in them runs with the packages that are installed there, and no others."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The examples for Prometheus and Grafana, against what `/metrics` and the jobs really expose."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The example in Spark's own Kubernetes mode: the real driver asks for executors, and its template starts them here."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Commands of the service and the jobs are asked for at PORT; PYTHON runs all others.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -12,8 +12,6 @@ A block of commands is fenced as `sh`; what they print is fenced as `text` or no
 if the page says what it prints.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 bash finds a `python` and a `ticdc-bridge` that ask for them here: the start of a real one takes seconds.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -4,8 +4,6 @@ The addresses localhost:8081 and localhost:9092 become those of this test's serv
 and the jobs run in this process (tests/docs/shell.py), but for those that go on until Ctrl-C.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

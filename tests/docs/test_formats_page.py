@@ -1,7 +1,5 @@
 """The matrix of docs/reference.md has every type, format and loss."""
 
-from __future__ import annotations
-
 from tests.matrix.page import section
 from ticdc_bridge.schemas.formats.format_table import FORMATS, WRITTEN
 from ticdc_bridge.schemas.inspect.losses import LOSSES, OTHER

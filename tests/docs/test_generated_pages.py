@@ -1,7 +1,5 @@
 """The pages of docs/ that are made from tables say what the tables say."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields
 

@@ -1,7 +1,5 @@
 """Links of README.md and docs/ lead somewhere, and commands named in a sentence are there, with the options named."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from functools import cache

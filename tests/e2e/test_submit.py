@@ -1,7 +1,5 @@
 """The real spark-submit with our zip, in one JVM and on a cluster of two workers in processes of their own."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

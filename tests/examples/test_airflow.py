@@ -1,7 +1,5 @@
 """The example for Airflow: its commands are ours; Airflow reads it, where it is installed."""
 
-from __future__ import annotations
-
 import runpy
 import shlex
 import sys

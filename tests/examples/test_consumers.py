@@ -1,7 +1,5 @@
 """The two consumers, as somebody starts them, with a real broker and a registry of ours."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

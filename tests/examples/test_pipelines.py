@@ -1,7 +1,5 @@
 """The declarative pipeline, by the newest Spark's own `spark-pipelines run`."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,7 +1,5 @@
 """The example for spark-submit: what it gives to spark-submit and to the job, and a run on this machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

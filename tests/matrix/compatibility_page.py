@@ -1,7 +1,5 @@
 """The table of docs/registry.md on agreement with Confluent's registry, from the replay."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from tests.service.api.test_replay import COUNTS, NOT_COUNTED, NOT_JUDGED_IN_7, replayed, tool

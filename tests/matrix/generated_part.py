@@ -1,7 +1,5 @@
 """Parts of pages that are made from tables: the text between two comments."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Made from `schemas/model/types.py`, the formats' own schemas and `schemas/inspec
 to it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace

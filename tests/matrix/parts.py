@@ -1,7 +1,5 @@
 """The parts of docs/ that are made from tables without running anything, and what makes each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from tests.matrix import page, reference_tables, types_page

@@ -1,7 +1,5 @@
 """Tables of docs/reference.md: the options of the jobs, from their commands, and the error codes of the service."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An event → a form of a format → the event that a reader gets of it, and what is different then."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A table of docs/reference.md: each TiDB type, its code, name in Avro and Spark type, by `schemas/model/types.py`."""
 
-from __future__ import annotations
-
 from tests.matrix.generated_part import GeneratedPart
 from ticdc_bridge.schemas.model.types import TYPES, TidbType
 

@@ -1,7 +1,5 @@
 """Defects that were found, each with the smallest case that showed it."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`scripts/setup.py`: the stamp, what is mended, and what is said; the installers are replaced by scripts."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Users, rules and requests for the tests of access."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """Arrow batches of a table's rows, held to the rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Spark's binary rows, read back: each byte is where Spark's UnsafeRowWriter puts it."""
 
-from __future__ import annotations
-
 import struct
 from decimal import Decimal
 from typing import Any

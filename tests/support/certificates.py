@@ -1,7 +1,5 @@
 """Certificates for tests, made anew each time: an authority, a server's, clients'."""
 
-from __future__ import annotations
-
 import datetime
 from dataclasses import dataclass
 from ipaddress import ip_address

@@ -3,8 +3,6 @@
 Differing is what commits since the merge base with main (here or at origin) have changed, and what is not committed.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable
 from pathlib import PurePosixPath

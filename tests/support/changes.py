@@ -1,7 +1,5 @@
 """A changefeed of one table in Open Protocol: as many changes as a test wants, and what is true after them."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The real spark-submit with our zip: in one JVM, or with two workers that have executors in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

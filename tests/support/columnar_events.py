@@ -1,7 +1,5 @@
 """Rows in flat arrays (`schemas.columnar.rows`) as change events: for what has no kernel, and for tests."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from typing import Any

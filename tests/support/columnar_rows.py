@@ -1,7 +1,5 @@
 """Row changes → cells (`schemas.columnar.rows`), the slow and plain way; at distances of one to three."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """A command line as the command sees it, and the grammar of every command."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from typing import Any

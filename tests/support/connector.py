@@ -1,7 +1,5 @@
 """Golden messages of a real Debezium MySQL connector: their own line form, and the tables of its SQL files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from functools import cache

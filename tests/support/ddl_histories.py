@@ -1,7 +1,5 @@
 """The recorded histories of a real TiDB (tests/golden/ddl), and its answers in the form that a replay prints."""
 
-from __future__ import annotations
-
 import base64
 import json
 from functools import cache

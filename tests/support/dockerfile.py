@@ -3,8 +3,6 @@
 What it knows is what our Dockerfile uses; anything else is an error, so that nothing is passed over.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """A shop's tables, and questions about statements on them for tests of dry runs."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

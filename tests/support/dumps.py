@@ -1,7 +1,5 @@
 """Dumpling's real dumps (tests/golden/dumpling) and the rows that TiDB held; dumps of other tables in its form."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from functools import cache

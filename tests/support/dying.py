@@ -1,7 +1,5 @@
 """A command line that kills itself (SIGKILL) where a test says."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

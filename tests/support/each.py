@@ -1,7 +1,5 @@
 """Tests over a table: parametrised as pytest's are, but one test, which names the rows that fail."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps

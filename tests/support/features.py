@@ -1,7 +1,5 @@
 """The table of tests/README.md: features and the test files that hold them."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Service processes that start within a tenth of a second: forked from a process that has imported everything."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

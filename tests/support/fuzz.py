@@ -4,8 +4,6 @@
 others than these. What ran is printed at the end of the test run.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """The golden cases of tests/golden: messages of TiCDC's own encoders, and the rows they were made from."""
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """DDL events as TiCDC's Open Protocol sends them, and the whole of a history to compare."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ than the message's (inflated) size × 32 + 64 MiB, nor more than 10 s of CPU for
 It takes one OF so many of them, chosen by its name, or all.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import resource

@@ -3,8 +3,6 @@
 Upstream: apache/iceberg `open-api/rest-catalog-open-api.yaml`.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Typed batches from JSON held to the formats' own decoders, and rows to do it with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

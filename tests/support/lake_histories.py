@@ -1,7 +1,5 @@
 """Random histories of one table: what TiDB did, the table at the end, and how Kafka may deliver the changes."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator

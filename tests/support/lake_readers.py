@@ -1,7 +1,5 @@
 """Tables of the lake as other programs read them: pyiceberg, and DuckDB with its extensions from packages."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any

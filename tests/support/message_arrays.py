@@ -1,7 +1,5 @@
 """Messages as the batches that compiled readers take."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Protocol: handshake 10, mysql_native_password, TLS, text results (MySQL's internals manual, "Client/Server Protocol").
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import socket

@@ -6,8 +6,6 @@ workers of three get the files that use it. With `--slow-until TIME` only slow t
 their files are cut in seven parts of about equal cost, and each day begins with another one.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The messages whose outputs are recorded: golden cases, a real connector's, and the corpus of damaged ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Pods are kept and listed, config maps are taken; nothing is scheduled or isolated.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

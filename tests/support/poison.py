@@ -1,7 +1,5 @@
 """Messages that nobody can read, of each format: what is wrong with them, and the reason that they must get."""
 
-from __future__ import annotations
-
 import json
 import struct
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Lines that long work prints on stderr: whether they come depends on how busy the machine is."""
 
-from __future__ import annotations
-
 
 def without_progress(stderr: str) -> str:
     """What else was printed (spark_jobs.pipeline.progress.tell_slow_work makes such lines)."""

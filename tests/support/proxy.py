@@ -1,7 +1,5 @@
 """A TCP proxy on loopback that treats connections badly: cuts them, delays them, garbles bytes. By a seed, so again."""
 
-from __future__ import annotations
-
 import random
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Words of Python that no text for a user may have."""
 
-from __future__ import annotations
-
 import re
 
 _WORDS = re.compile(

@@ -1,7 +1,5 @@
 """What the program says of itself, as digests: help, the API's description, who may do what, texts of errors."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

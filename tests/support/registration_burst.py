@@ -1,7 +1,5 @@
 """A changefeed over many tables begins: TiCDC registers key and value of each, over many connections at once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

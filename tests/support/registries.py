@@ -1,7 +1,5 @@
 """A small real HTTP server that plays a schema registry, well or badly."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

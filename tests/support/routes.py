@@ -1,7 +1,5 @@
 """All routes of an app, for tests that ask every one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

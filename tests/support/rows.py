@@ -1,7 +1,5 @@
 """Tables and changes made by hand, and one way through both formats."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A real S3 server of this machine (moto), and what is in a bucket of it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

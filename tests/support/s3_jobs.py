@@ -3,8 +3,6 @@
 FILE: a JSON list of lists of words. Prints "CODE WORDS" of each. Spark's session is made as a job makes it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

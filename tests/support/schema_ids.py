@@ -1,7 +1,5 @@
 """Messages whose schema ids stand elsewhere than in Confluent's five bytes: in record headers, or in eight bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from uuid import UUID

@@ -1,7 +1,5 @@
 """A plain HTTP client that sends paths as they are, and the commands of the service as processes."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

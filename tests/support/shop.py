@@ -1,7 +1,5 @@
 """The sample of schemas/files: TiCDC's real messages of shop.customers and shop.orders, and their schemas."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Settings of Spark sessions that tests start: they live for seconds or minutes, over a few rows."""
 
-from __future__ import annotations
-
 # The compiler for long runs would take more of such a JVM's time than it gives back. Without it, HotSpot gives code
 # 48 MB, which a session of many tests fills: then it throws out what it compiles again. Spark's and Delta's classes
 # take 200 MB of metaspace; at each of some sizes on the way there the whole heap would be collected.

@@ -1,7 +1,5 @@
 """Tests over a table of rows: one test checks them all, and names the rows that fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ none), `key_only`, and `before` and `after`: structs of the table's columns in t
 `spark_jobs.arrow.change_schema`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

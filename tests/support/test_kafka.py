@@ -1,7 +1,5 @@
 """The broker fixture: topics of a test's own, the log of a broker that does not start, and none outlives its tests."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import socket

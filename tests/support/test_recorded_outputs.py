@@ -1,7 +1,5 @@
 """The program gives out what tests/outputs.tsv says; `python -m tests.support.record_outputs` writes it anew."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import pytest

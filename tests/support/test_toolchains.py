@@ -1,7 +1,5 @@
 """The clients in Node and Go are pinned by hash, and no pin names an address."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 It keeps its data in TiDB's in-process store: DDL, DML and SHOW are real, and there is no TiKV and no changefeed.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ It takes TiCDC's Debezium JSON with schemas and puts its own source block and en
 and messages without schema are left out.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

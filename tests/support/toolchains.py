@@ -5,8 +5,6 @@ check. Neither file names where packages come from: that is the business of the 
 `npm run lock` in `tests/service/clients/node`, `go get …@latest && go mod tidy` in `tests/service/clients/go`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

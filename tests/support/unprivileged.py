@@ -3,8 +3,6 @@
 Usage: python unprivileged.py UID GID COMMAND…
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -4,8 +4,6 @@ Each worker takes what no other has begun, then waits for the rest. The cache is
 these sources is not made again. `python -m tests.support.warm_up` does it outside of a run.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

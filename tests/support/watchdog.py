@@ -6,8 +6,6 @@ end of that pipe, and however it ends, kill -9 included, the pipe closes and not
 removes both folders, of FILE and FOLDER.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import os

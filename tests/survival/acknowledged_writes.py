@@ -1,7 +1,5 @@
 """What writers were told, and whether a registry holds it: nothing lost, no number twice, no holes."""
 
-from __future__ import annotations
-
 import json
 import threading
 from dataclasses import dataclass, field

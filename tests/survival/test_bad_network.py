@@ -1,7 +1,5 @@
 """Client and service, Spark's look-ups and service, with a proxy between them that cuts, delays and garbles."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Service and PostgreSQL with a proxy between them that cuts, delays and garbles."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The start of a changefeed over many tables: every registration is answered 200, soon, and each id is given once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A disk of its own that is full, or read-only, for a while: nothing acknowledged is lost, then all goes on."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """The service in trouble. Afterwards everything it acknowledged is there, versions have no holes, ids are unique."""
 
-from __future__ import annotations
-
 import resource
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The public API: its names, and the page that promises them."""
 
-from __future__ import annotations
-
 import ast
 import re
 

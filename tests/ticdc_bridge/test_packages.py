@@ -1,7 +1,5 @@
 """What is not installed is named, in Spark's workers too; other people's packages of our folders' names do no harm."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

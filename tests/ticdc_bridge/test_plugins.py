@@ -1,7 +1,5 @@
 """A format and an engine that another distribution brings by entry points."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

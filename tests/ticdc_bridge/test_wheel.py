@@ -1,7 +1,5 @@
 """The wheel and the source archive: what is in them, and that the wheel is enough in an environment of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -5,8 +5,6 @@ A file a command (those that read and write messages in `jobs`), which parses an
 is imported there, not here.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """`hash-password`, `new-token`, `check-acl`: making and trying the files of --auth-file and --acl-file."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The Typer app: a group that imports the file of a command when the command is asked for, help, and wrong usage."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os

@@ -1,7 +1,5 @@
 """`backup` and `restore`: a whole store as one file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The commands of `ticdc-bridge`, by what somebody wants to do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """`completion`: the scripts by which bash, zsh and fish complete words; Typer makes them and answers what they ask."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """`health`: check whether the service on this machine is ready"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ticdc_bridge.cli.options import BaseCommand, option

@@ -3,8 +3,6 @@
 stdout holds data only; progress and summary go to stderr.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ name = "shop.orders"
 target = "delta:/lake/orders"    # and changelog, versions, partition-by, cluster-by
 """
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The options that several commands of the jobs take, by groups: a command inherits those it has."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`serve`: the registry until Ctrl-C or SIGTERM."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -5,8 +5,6 @@ ends. A history without any watermark (DDL given by hand, Canal-JSON without the
 has is used, and a line on stderr says so at the start.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time

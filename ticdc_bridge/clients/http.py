@@ -3,8 +3,6 @@
 httpx2 is imported with the first request. A process has one pool of connections, whichever objects ask.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Schemas by id from a registry over HTTP. They pickle into Spark workers, as those of a file do."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

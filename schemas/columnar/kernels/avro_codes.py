@@ -1,7 +1,5 @@
 """What a step of an Avro record reads: numbers for the kernels and for the reader in Spark's JVM."""
 
-from __future__ import annotations
-
 # What a step reads. Of a column, into a cell:
 LONG, INT, LONG_UNSIGNED, INT_UNSIGNED, TEXT_UNSIGNED, FLOAT, DOUBLE = range(7)
 TEXT, BYTES, DECIMAL_TEXT, DECIMAL_BYTES, BITS = range(7, 12)

@@ -5,8 +5,6 @@ to the decoder in Python, which says why. Nothing is read or written at a place 
 the message, or follows from lengths that were.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

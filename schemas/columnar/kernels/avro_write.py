@@ -2,8 +2,6 @@
 `AvroEncoder`.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -3,8 +3,6 @@
 Varints into a numpy buffer, for numba.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from typing import Any
 

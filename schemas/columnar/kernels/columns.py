@@ -1,7 +1,5 @@
 """Cells of rows (`schemas.columnar.rows`) → columns, and the different numbers of a column, for numba."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

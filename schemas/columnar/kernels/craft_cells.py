@@ -4,8 +4,6 @@ As `json_cells` does: in and out are the same arrays, a block of rows after anot
 type marks its row in `bad`.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

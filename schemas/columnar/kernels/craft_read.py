@@ -5,8 +5,6 @@ it, leaves it to the decoder in Python, which says what it is. Checks are those 
 counts are compared with the bytes that are there, sizes with the message, and no index is used that was not checked.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ messages together. numbers, lengths: [row][new columns, then old columns]; a len
 not sent.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

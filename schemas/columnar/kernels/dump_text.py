@@ -4,8 +4,6 @@ Cells are the values of some rows, one row after the other: (first byte, byte af
 dialect (uint8) are (separator, quote, terminator, null): `quote` is empty where nothing is quoted.
 """
 
-from __future__ import annotations
-
 from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
 from ticdc_bridge.schemas.columnar.kernels.text import Array

@@ -5,8 +5,6 @@ Machine code is cached by the content of all files of this folder, in a folder t
 `~/.cache/ticdc-bridge`. So it survives restarts, and a zip that Spark unpacks to another path each time finds it again.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

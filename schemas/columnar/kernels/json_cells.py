@@ -8,8 +8,6 @@ A block of rows is scanned and read, all slots of it, before the next one: its m
 In two passes over a batch, each value would come from memory again, which takes longer than reading it.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ spaces, other orders, keys that stand twice, other tables and other schemas need
 only skipped: `json_cells` judges them.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ A program is what one kind of row of one table becomes: steps for the key, the v
 that needs a rule of its own, that can't be kept, or that is not what its column holds, leaves its row.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

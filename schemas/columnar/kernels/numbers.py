@@ -5,8 +5,6 @@ up to 15 digits names one double, and its digits are that double's shortest; lon
 the same powers, and left where they can't tell which one it is.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

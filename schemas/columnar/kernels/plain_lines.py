@@ -4,8 +4,6 @@ A line is literals, and between them numbers and the row's texts as JSON strings
 `schemas.plain.writer.json_line` escapes them.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of MySQL's text protocol → where their values stand, as `dump_text` has it, for numba."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ the order of the columns, with zeros up to a multiple of eight bytes. A decimal 
 where it is NULL. This is what Spark's UnsafeRowWriter writes, to the byte: Spark compares structs by their bytes.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A table's names, hashed: which cells are whose columns, for numba."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dates, times and time zones: text ↔ numbers, for numba. What is not sound, zero and partial dates: NONE."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

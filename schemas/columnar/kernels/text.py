@@ -1,7 +1,5 @@
 """UTF-8 and decimal numbers in a numpy buffer, for numba. A value that is not sound marks its row in `bad`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ALTER TABLE: clauses applied to one table. Pure: a table goes in, a table comes out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

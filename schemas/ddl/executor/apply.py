@@ -4,8 +4,6 @@ Pure: the catalog that goes in stays as it is. TiCDC sends what TiDB has accepte
 means that something is missing here: an error, never a guess.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Character sets and collations as TiDB resolves them (upstream `pkg/ddl/create_table.go`, ResolveCharsetCollation)."""
 
-from __future__ import annotations
-
 import codecs
 import unicodedata
 from typing import NamedTuple

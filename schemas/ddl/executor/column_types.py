@@ -1,7 +1,5 @@
 """A column as written → a column as TiDB keeps it: type, lengths, character set, nullability, default."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ticdc_bridge.schemas.ddl.executor.charsets import (

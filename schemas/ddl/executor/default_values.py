@@ -4,8 +4,6 @@ Rules: upstream `pkg/ddl/add_column.go`, getDefaultValue. Integers and floats ar
 to their elements, temporal values to their own text; DECIMAL, YEAR and texts stay as written.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Facts of a table besides columns and keys (`TableDetails`): made by CREATE TABLE, kept by ALTER TABLE."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 

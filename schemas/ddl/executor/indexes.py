@@ -1,7 +1,5 @@
 """Indexes: their names, and what they make of the columns (primary, unique, handle key)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar

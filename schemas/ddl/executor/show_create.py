@@ -4,8 +4,6 @@ Not kept, and so not written: partitions, expression indexes, CLUSTERED, TTL, pl
 checks. Reading the text in mode SHOW gives the same columns and keys.
 """
 
-from __future__ import annotations
-
 from ticdc_bridge.schemas.ddl.executor.charsets import is_default
 from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY
 from ticdc_bridge.schemas.ddl.parser.statements import UNREAD

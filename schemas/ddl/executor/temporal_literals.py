@@ -4,8 +4,6 @@ Rules: upstream `pkg/types/time.go` (ParseTime, ParseDuration): any punctuation 
 digits, rounding half up to the fraction digits.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta
 

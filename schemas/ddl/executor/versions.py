@@ -1,7 +1,5 @@
 """DDL statements in order of their commit_ts → the versions of the tables they touch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 

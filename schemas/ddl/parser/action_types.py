@@ -3,8 +3,6 @@
 Upstream `pkg/meta/model/job.go`. What one statement can be several of (REMOVE, COALESCE PARTITION …) has none here.
 """
 
-from __future__ import annotations
-
 from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.ddl.parser.lexer import mode_of
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse

@@ -1,7 +1,5 @@
 """The clauses of ALTER TABLE (upstream `pkg/parser/parser.y`, AlterTableSpec)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ticdc_bridge.schemas.ddl.parser import statements

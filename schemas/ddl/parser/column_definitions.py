@@ -1,7 +1,5 @@
 """Column definitions: types as written, and the options after them (upstream `pkg/parser/parser.y`, ColumnDef)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """DEFAULT of a column as written (upstream `pkg/parser/parser.y`, DefaultValueExpr)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor

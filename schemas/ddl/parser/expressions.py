@@ -5,8 +5,6 @@ before each text, one space around binary operators (upstream `pkg/parser/ast`, 
 `pkg/ddl/add_column.go`). Parentheses stay where they were, so no tree is needed: the reader writes as it goes.
 """
 
-from __future__ import annotations
-
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
 from ticdc_bridge.schemas.ddl.parser.literals import (

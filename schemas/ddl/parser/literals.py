@@ -1,7 +1,5 @@
 """Leaves of expressions, as TiDB prints them: names, numbers, texts, types in CAST, units of time."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 

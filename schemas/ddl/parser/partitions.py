@@ -3,8 +3,6 @@
 Kept are the columns that rows are spread by and, where all of it is known here, which rows each partition has.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, cast
 

@@ -4,8 +4,6 @@ What TiDB's grammar allows and TiCDC can send is read in full; an unknown clause
 was expected. Source: upstream tidb `pkg/parser/parser.y`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

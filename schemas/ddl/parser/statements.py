@@ -1,7 +1,5 @@
 """The contents of a DDL statement: the parser's result and apply()'s input. Nothing here knows SQL text."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """CREATE TABLE: columns, indexes, options and partitions (upstream `pkg/parser/parser.y`)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ticdc_bridge.schemas.ddl.parser.column_definitions import (

@@ -5,8 +5,6 @@ avro-include-before-value the value also holds the old row, and a delete has a v
 (0x01), watermarks (0x02) and deletes (0x03) come unframed. Codecs are compiled once per schema id or table.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """TiCDC Avro (protocol=avro), written; `decoder` says what the messages are like."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

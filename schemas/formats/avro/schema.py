@@ -1,7 +1,5 @@
 """Table → Avro schema text, as TiCDC registers it (upstream ticdc `codec/avro/arvo.go`)."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -9,8 +9,6 @@ and in any letters, `old` left out where it is null, numbers beside texts in `da
 our own mark of a row that a CSV file had (spark_jobs.io.storage_sink): ENUM and SET are names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

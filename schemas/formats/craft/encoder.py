@@ -1,7 +1,5 @@
 """Change events → Craft messages, as TiCDC's classic encoder writes them (upstream tiflow `craft/craft_encoder.go`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

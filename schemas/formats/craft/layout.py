@@ -6,8 +6,6 @@ TiDB's documentation and TiCDC's code differ in places; the code is followed: di
 lengths of nullable chunks are zig-zag, length -1 is NULL, the first size table is an ordinary one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Sources: upstream tiflow `craft/message_encoder.go` (EncodeTiDBType), `cdc/model
 TiCDC damaged, and ENUM, SET and BIT, of which only the number travels, are dealt with here.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import struct

@@ -4,8 +4,6 @@ Every attribute stands in order of its name, every column may be null, and no co
 Debezium's `.Envelope`, `.Value` and `.Key`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

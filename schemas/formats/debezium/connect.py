@@ -6,8 +6,6 @@ for DECIMAL (unscaled, big-endian), BIT (little-endian) and binary columns. Sour
 `io.debezium.time` types. What a form can't hold is a LossyError, or flagged where the options say so.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Mapping

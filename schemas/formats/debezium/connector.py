@@ -12,8 +12,6 @@ Where a format's deletes have no commit_ts (TiCDC's Avro), no time orders its ro
 and their offsets order them. Such positions begin anew with a new topic.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

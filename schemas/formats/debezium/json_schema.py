@@ -3,8 +3,6 @@
 All texts are compact JSON in TiCDC's key order. TiCDC lists a virtual column twice, in its place and at the end.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import suppress

@@ -4,8 +4,6 @@ A payload is a dict as `schemas.codec.json_exact` gives it: numbers are `Number`
 stay bytes. Which columns there are and how each is read says a `DebeziumDialect` (TiCDC's, or the MySQL connector's).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

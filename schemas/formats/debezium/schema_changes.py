@@ -1,7 +1,5 @@
 """`tableChanges` of Debezium's schema changes, and the messages of DDL around them: read and written."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -5,8 +5,6 @@ schema history); Kafka Connect's internal topics (`KafkaOffsetBackingStore`, `Ka
 `KafkaStatusBackingStore`). Detection and every decoder of the family name them by these tables.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

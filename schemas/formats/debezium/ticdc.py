@@ -3,8 +3,6 @@
 Source: upstream ticdc `codec/debezium`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum

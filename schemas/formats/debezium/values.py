@@ -6,8 +6,6 @@ A JSON number is read as its text (`Number`), so that no digit passes through a 
 the same form, but for bytes that are bytes, and DECIMAL and BIGINT UNSIGNED in the form that the handling mode gives.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Open Protocol messages → events (upstream ticdc and tiflow `codec/open`)."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator

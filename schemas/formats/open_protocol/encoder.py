@@ -1,7 +1,5 @@
 """Events → Open Protocol messages as TiCDC writes them (upstream ticdc `codec/open/encoder.go`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -3,8 +3,6 @@
 key = uint64 version | { uint64 length | key }*, value = { uint64 length | value }*; big-endian, matched by position.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ticdc_bridge.schemas.codec.byte_signatures import name_body, with_body_name

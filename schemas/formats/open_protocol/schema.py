@@ -1,7 +1,5 @@
 """Type codes and flags of the Open Protocol ↔ columns (upstream ticdc `open/message.go`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Column values of the Open Protocol: JSON value ↔ plain value (upstream ticdc `open/codec.go`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

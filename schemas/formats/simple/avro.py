@@ -6,8 +6,6 @@ both give the same object. Cells become what JSON has for them: numbers as text,
 only binary strings stay bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -5,8 +5,6 @@ same stream. Where there is a definition of the table (--ddl), it is taken inste
 as they are, flagged `untyped`. A message may be a Snappy block or an LZ4 frame as a whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

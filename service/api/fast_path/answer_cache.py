@@ -6,8 +6,6 @@ was made from changes (`service.registry.ports`), before the request that change
 routes that are `cacheable`, which wrote nothing, are kept; all else, and what is too long, always goes to the app.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -7,8 +7,6 @@ a new text under a simple name, which `register.register_plain` takes. All else 
 what a store in trouble does not take soon, because the app knows how long a request may wait.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import threading

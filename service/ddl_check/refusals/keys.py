@@ -1,7 +1,5 @@
 """Indexes and foreign keys that TiDB refuses (upstream tidb `pkg/ddl/index.go`, `pkg/ddl/foreign_key.go`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final

@@ -4,8 +4,6 @@ Rules that migrations of public repositories run into and that hold in every sup
 the rest. What depends on rows (a NULL, a value that is too long, a duplicate) is a risk, not a refusal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum

@@ -3,8 +3,6 @@
 Rules: Apache Avro 1.12; of the normalised form Confluent's, measured with 8.5.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any, Final

@@ -4,8 +4,6 @@ Rules: Apache Avro 1.12, `SchemaCompatibility`. Logical types, docs, order and p
 nodes are remembered, so recursive schemas end and shared types are compared once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

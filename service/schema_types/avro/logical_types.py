@@ -6,8 +6,6 @@ DECIMAL(p,s) is altered, or `avro-decimal-handling-mode` is switched (precise: b
 Also here: which logical types Avro takes for such (Apache Avro 1.12, `LogicalTypes`).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final
 

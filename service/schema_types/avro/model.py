@@ -4,8 +4,6 @@ A named type is one object however often it is used, so recursion is a cycle in 
 the compatibility check remembers pairs of nodes, as Java's does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final

@@ -5,8 +5,6 @@ Apache Avro 1.12's `Schema.Parser`: a name may be used before its definition, `t
 definition may be there twice, but for records that contain themselves.
 """
 
-from __future__ import annotations
-
 import marshal
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -3,8 +3,6 @@
 A part is named by the record's full name (sr_record), or by that and the field's name (sr_field).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

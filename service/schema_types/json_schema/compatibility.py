@@ -10,8 +10,6 @@ exception (a lower exclusiveMaximum, fractions in multipleOf, a null as const) t
 that lead to other references, which Confluent takes for equal, are followed to their ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from itertools import chain
 from typing import Any, Final

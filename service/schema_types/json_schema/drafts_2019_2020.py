@@ -5,8 +5,6 @@ keyword is a schema of its own, those of one type are merged, the rest becomes a
 2020-12.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final, TypeVar
 

@@ -5,8 +5,6 @@ keywords of a type without `type` are a schema of that type; what an object says
 that are not known, and `definitions` that nothing refers to, are not looked at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Final

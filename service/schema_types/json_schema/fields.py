@@ -3,8 +3,6 @@
 Messages are worded as those of the parser Confluent uses ("expected type: Integer, found: String").
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final

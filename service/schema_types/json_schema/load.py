@@ -4,8 +4,6 @@ Works off a list instead of calling itself, so that neither nesting nor a chain 
 gives each object one place, so that schemas that contain themselves end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

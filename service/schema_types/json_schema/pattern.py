@@ -4,8 +4,6 @@ A pattern is never run by an engine that can be made to hang: `matches` has a de
 once. `problem` finds broken structure only, so that nothing is refused that Java accepts.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -5,8 +5,6 @@ json-protobuf.jsonl). Nothing is ever fetched. Of JSON Schema's own meta-schemas
 most keywords are known; another part of one stands for "anything".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -5,8 +5,6 @@ a property, `array` its items, `anyof.0` the first of a combination, `object.def
 combination are counted in an order of their own (Confluent's `JsonSchemaComparator`), not in that of the text.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any, Final

@@ -6,8 +6,6 @@ resolves every type, sorts by field number or name, and drops `syntax = "proto2"
 Lines of a text that is being written, indented by two spaces, with a bound on the whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial

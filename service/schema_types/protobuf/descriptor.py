@@ -7,8 +7,6 @@ custom options in a descriptor are unknown fields to it and are left out (its `t
 (`Descriptors.FileDescriptor.buildFrom`), which asks less than protoc.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache

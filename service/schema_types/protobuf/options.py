@@ -4,8 +4,6 @@ Normalizing gives custom options their full names, turns `(a).b = 1` into `(a) =
 option, sorts by name and writes numbers the way Java's DecimalFormat does, to three decimals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from typing import Final
 

@@ -4,8 +4,6 @@ Grammar and order of the checks: Wire's ProtoParser, as seen in the captures. Ed
 What Confluent loses we lose too: comments, and weak imports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A Protobuf schema with what it refers to: the schema type PROTOBUF."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast

@@ -4,8 +4,6 @@ It is not what protoc would make: the file is called "default", the fields of on
 they were written with, and a map's entry is named after its field (capture 687 and 746 of json-protobuf.jsonl).
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Final

@@ -4,8 +4,6 @@ A path is the message's name and the field's (`Outer.Inner.field`), without the 
 oneof's name may stand.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

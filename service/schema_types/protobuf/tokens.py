@@ -5,8 +5,6 @@ or `0x` (a leading zero means nothing), words may hold dots and dashes, and noth
 `/* comment */` behind a declaration.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final, NoReturn
 

@@ -3,8 +3,6 @@
 A transaction is begun and ended by hand, past SQLAlchemy, whose way of doing so costs more than a read does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Data files: rows as Parquet, with what add actions tell of them (protocol: "Add File", "Per-file Statistics")."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

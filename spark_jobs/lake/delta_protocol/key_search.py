@@ -1,7 +1,5 @@
 """The rows of a table that have one of some keys: only columns of the key are read, of row groups that can have one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

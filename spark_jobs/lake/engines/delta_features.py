@@ -4,8 +4,6 @@
 in docs/lake.md, which tests hold.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping

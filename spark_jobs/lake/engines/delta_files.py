@@ -1,7 +1,5 @@
 """Questions of both Delta engines about a table's folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Delta tables written by delta-spark, in Spark's SQL: columns are renamed, dropped and widened without a new file."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

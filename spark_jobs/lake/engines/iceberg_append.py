@@ -4,8 +4,6 @@ Iceberg has no log of transactions as Delta has; its Flink sink keeps its checkp
 expired are forgotten: a batch comes again soon after a kill or never, so Iceberg's five days are enough.
 """
 
-from __future__ import annotations
-
 import re
 
 from pyspark.sql import DataFrame

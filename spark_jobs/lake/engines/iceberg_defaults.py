@@ -5,8 +5,6 @@ Java API sets it. Only where Spark, pyiceberg 0.12 and DuckDB 1.5 all show the v
 finds no date, timestamp or rounded float, DuckDB cuts text at a NUL, and Iceberg does not read files of ORC then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final

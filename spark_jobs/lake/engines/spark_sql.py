@@ -1,7 +1,5 @@
 """Tables that Spark's SQL changes: what is the same for each engine that writes by it."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

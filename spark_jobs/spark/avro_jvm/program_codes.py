@@ -3,8 +3,6 @@
 Java has them from here (the class `Codes`, written by spark_jobs/spark/avro_jvm/__init__.py).
 """
 
-from __future__ import annotations
-
 # Flags of a program: its record has more than a row; it is a key's, looked at beside a value, but no row of the table;
 # what it writes of changing length does not come in the columns' order; each message of it is refused, with the code
 # that stands from bit CODE_SHIFT on.

@@ -5,8 +5,6 @@ A program is a step for each field of a record: what is read, which branch of it
 the newest version's row and how it is written there.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Avro's binary form: round trips, the limits of a hostile buffer, and fastavro as the oracle."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct

@@ -1,7 +1,5 @@
 """Bodies that are no message of the format read: each is called what it is, by every format and by auto."""
 
-from __future__ import annotations
-
 import base64
 import bz2
 import gzip

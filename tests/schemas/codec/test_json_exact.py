@@ -1,7 +1,5 @@
 """JSON without losing a digit, and safe against hostile documents."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

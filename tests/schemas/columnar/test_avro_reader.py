@@ -3,8 +3,6 @@
 BRIDGE_FUZZ=N: damaged messages (2,000; 20,000 in the slow test). BRIDGE_BOUNDS=1: once more with numba's bounds checks.
 """
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The compiled Avro writer gives the bytes, ids and flags of `AvroEncoder`, or leaves the row."""
 
-from __future__ import annotations
-
 import zoneinfo
 from collections.abc import Sequence
 from dataclasses import replace

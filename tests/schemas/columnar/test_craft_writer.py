@@ -1,7 +1,5 @@
 """The compiled Craft writer writes what `CraftEncoder` writes: goldens, made-up rows of all types, batches, edges."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any

@@ -1,7 +1,5 @@
 """The compiled Debezium writer writes what `DebeziumEncoder` writes: goldens, made-up rows of all types, odd cells."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

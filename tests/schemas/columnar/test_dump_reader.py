@@ -1,7 +1,5 @@
 """Rows of dumps in SQL and CSV: what was written comes back, however the file is cut into blocks."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from dataclasses import replace

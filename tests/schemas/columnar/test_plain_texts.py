@@ -1,7 +1,5 @@
 """The compiled texts of cells are those of the plain form: made-up rows of all types, odd cells."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of MySQL's protocol: what was sent comes back, in whatever pieces it comes."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

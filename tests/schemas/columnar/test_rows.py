@@ -1,7 +1,5 @@
 """Helpers of rows in flat arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Debezium, Open and Craft → cells: the rows of the format's own decoder, or the message is left."""
 
-from __future__ import annotations
-
 import math
 import os
 import random

@@ -1,7 +1,5 @@
 """Kernels that read numbers, dates and JSON strings, against Python's own readers; whatever stands behind the text."""
 
-from __future__ import annotations
-
 import json
 import re
 import struct

@@ -1,7 +1,5 @@
 """TiDB's ActionType of each statement that reached the wire is the number that stands beside it."""
 
-from __future__ import annotations
-
 from tests.support.ddl_histories import FILES, recorded
 from ticdc_bridge.schemas.ddl.parser.action_types import action_type, ddl_type_of
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE

@@ -1,7 +1,5 @@
 """Damaged DDL: only DdlError, with line and column, in bounded time; and Names against a dict."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -2,8 +2,6 @@
 and what TiDB itself refuses to parse. What is in neither list is not understood, and is never called safe.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.dry_runs import feed, nothing_registered, shop

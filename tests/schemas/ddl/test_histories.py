@@ -1,7 +1,5 @@
 """Every statement that a real TiDB accepted gives the tables that it gave."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The parser and apply on statements of our own: what the histories do not have, and what must be refused."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

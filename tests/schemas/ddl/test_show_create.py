@@ -1,7 +1,5 @@
 """Tables written as SHOW CREATE TABLE, and read from Debezium's tableChanges, against TiDB's and TiCDC's own texts."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -4,8 +4,6 @@ Answers of tidb-server (2026-08, new collation on, default settings). Backslashe
 literals that are expressions and once in everything else.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -4,8 +4,6 @@ The expected texts of expressions and the restored statements were printed by Ti
 April 2026, with the flags of TiCDC and of `columnDefToCol`); the expected tables follow `pkg/ddl`.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.each import each

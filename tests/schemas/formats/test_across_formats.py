@@ -1,7 +1,5 @@
 """Single rules of writing one format from another's event; what is lost is in test_losses.py."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -5,8 +5,6 @@ decoders (auto, sniff, explain, claim-checks, checksums, DDL) in tests/schemas/i
 runs: tests/support/fuzz.py.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Simple and Canal-JSON: documents that TiCDC does not write, and Simple's Avro with hostile numbers."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

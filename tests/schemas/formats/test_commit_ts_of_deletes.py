@@ -1,7 +1,5 @@
 """Deletes without a commit_ts (Avro, null values): it is null, in order or refused, never a time as if TiDB's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The messages that fuzzing kept (tests/fuzzing.py): each still comes to what it came to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A definition that does not describe a message: the row is read without it and says which column, in every format."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ names.
 Each is made as an event, written in a format A, read, written in B and read again, with table definitions and without.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

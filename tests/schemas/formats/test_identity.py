@@ -1,7 +1,5 @@
 """encode(decode(message)) is the message: bytes for Avro and Open, values and key order for Debezium."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@
 Some tables by default, more in the slow tests; BRIDGE_MATRIX=all runs all cases through all forms.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Fields that a newer TiCDC writes are carried in `extra.other_fields`, and written again by the same format."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """No error has a word of Python: messages of every format with one part of another kind, cut, or with other bytes."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Schema ids that are not Confluent's five bytes: in record headers, of eight bytes, before JSON; and references."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Simple and Canal-JSON: every row of TiCDC's own messages is the row it was made from, cell by cell."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -4,8 +4,6 @@ The paths: the codec's encoders, and what jobs call for batches, here and in Spa
 Rows in containers: tests/spark_jobs/jobs/test_table_avro.py. Simple's Avro is only read.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """One properties file for two clients: what one of them calls otherwise, or does not know."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

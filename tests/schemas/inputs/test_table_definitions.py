@@ -1,7 +1,5 @@
 """`--ddl META`: the version of a table that a row belongs to."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Folders of dumps and a live TiDB as sources of table definitions; what is wrong with them, without any password."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

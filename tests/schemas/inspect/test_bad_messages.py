@@ -1,7 +1,5 @@
 """Damaged messages through what stands around the decoders: auto, sniff, explain, claim-checks, checksums, DDL."""
 
-from __future__ import annotations
-
 import base64
 import random
 from collections.abc import Callable

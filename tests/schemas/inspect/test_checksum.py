@@ -1,7 +1,5 @@
 """Row checksums: those of TiCDC's own messages are found again, and damage is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """explain: what it says of a message is what the message holds, byte by byte."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every golden message is named by its bytes and schema, and what can't be told has its reason."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -3,8 +3,6 @@
 The losses as data are in `schemas/inspect/losses.py` (`row` is the group), with an example each in a case below.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 

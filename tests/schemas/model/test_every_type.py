@@ -1,7 +1,5 @@
 """Each row of the type table has what a type needs: the parser's word, conversions, a Spark type, a cell per format."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Conversions of values: every exact value goes there and back, everything else is refused."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

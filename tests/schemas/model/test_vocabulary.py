@@ -1,7 +1,5 @@
 """Names, time, errors and the table of types: the words that both halves share."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import string

@@ -1,7 +1,5 @@
 """What a column holds: values that people give are held to it, and everything that TiDB sends is held."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The hot path answers what the router answers: status, headers and body, whatever was asked and written before."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

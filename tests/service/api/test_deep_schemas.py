@@ -1,7 +1,5 @@
 """Schemas that are deep, long or hostile over HTTP: an answer for each, in bounded time."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from typing import Any

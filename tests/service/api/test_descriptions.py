@@ -1,7 +1,5 @@
 """/openapi.json and the pages say what the routes are and which parameters they read."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """What every route owes: a body within the limit, patience with the store, parameters that are described."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator

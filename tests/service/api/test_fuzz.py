@@ -1,7 +1,5 @@
 """Whatever is sent, the answer is below 500 and has the shape of an answer."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """`/history` over HTTP: what is answered, what is refused, and what links to the registry."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a FastAPI registry gets wrong first, and input that nobody should send."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """`/lineage`: what jobs tell is kept, added up, and found by job, topic, table and subject."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.each import each

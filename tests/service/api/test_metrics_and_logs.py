@@ -1,7 +1,5 @@
 """Metrics and logs: what somebody who runs the service sees of it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The OpenAPI description holds: schemathesis finds no 5xx and no status that it does not name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

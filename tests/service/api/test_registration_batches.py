@@ -1,7 +1,5 @@
 """New schemas that go round the router: answered as the router would, each for itself, and never before the commit."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

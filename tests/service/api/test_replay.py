@@ -1,7 +1,5 @@
 """Captured exchanges with a real Confluent server, sent again: every answer must be the same, to the last key."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from importlib import import_module

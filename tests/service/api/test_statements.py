@@ -1,7 +1,5 @@
 """How often a request asks the store: in one transaction, and no oftener where there are many tables and subjects."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import closing

@@ -3,8 +3,6 @@
 `make soak` (BRIDGE_SOAK=N restarts) is the long form.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

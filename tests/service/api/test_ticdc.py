@@ -1,7 +1,5 @@
 """Every schema that TiCDC's own encoders registered, in order, in an empty context per case."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

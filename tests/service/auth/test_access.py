@@ -1,7 +1,5 @@
 """What users see and may do, over HTTP: by the answers' bytes, through kept answers too."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from pathlib import Path

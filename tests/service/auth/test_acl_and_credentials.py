@@ -1,7 +1,5 @@
 """The auth file and the ACL file: what is taken, what is refused, and what a refusal must not show."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every route, asked by users without rights on a subject: they get what a registry without the subject answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

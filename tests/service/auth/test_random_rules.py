@@ -1,7 +1,5 @@
 """For any rules, what a user sees is a registry that holds nothing but the subjects they may read (ids aside)."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator

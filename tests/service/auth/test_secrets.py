@@ -1,7 +1,5 @@
 """Passwords and tokens are in no log line and in no answer, whatever happens with them."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

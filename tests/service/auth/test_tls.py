@@ -1,7 +1,5 @@
 """TLS and client certificates over real sockets, and Confluent's client with passwords, tokens and certificates."""
 
-from __future__ import annotations
-
 import http.client
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """`doctor`: each rule fits one changefeed and leaves another alone."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

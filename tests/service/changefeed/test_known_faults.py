@@ -1,7 +1,5 @@
 """Known faults of TiCDC's releases, told by doctor and check-ddl, for the version in use or for any."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.dry_runs import nothing_registered

@@ -1,7 +1,5 @@
 """Settings that TiCDC refuses when the changefeed is created, each with the line to change; and TiDB Cloud's form."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

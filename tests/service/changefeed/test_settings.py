@@ -1,7 +1,5 @@
 """A changefeed's settings as TiCDC reads them: sink URI and file, table filters, topics."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 

@@ -3,8 +3,6 @@
 Skipped with the reason where node, npm or the packages can't be had.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import json

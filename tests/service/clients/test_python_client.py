@@ -3,8 +3,6 @@
 Its methods one by one: test_python_client_methods.py.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 The methods come from the client itself, so a version that brings another one fails here until it has its rows.
 """
 
-from __future__ import annotations
-
 import inspect
 import shutil
 from collections.abc import Iterator

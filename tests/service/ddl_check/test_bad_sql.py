@@ -1,7 +1,5 @@
 """Any text has a verdict or is wrong usage, in bounded time."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What a statement means under a changefeed's settings: dispatchers, selectors, handling modes; and tried advice."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.dry_runs import nothing_registered

@@ -1,7 +1,5 @@
 """Dry runs: verdicts are those of registering, tables those of a real TiDB."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

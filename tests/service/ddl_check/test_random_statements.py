@@ -1,7 +1,5 @@
 """Random statements in any order: what the check calls safe can be run, and what it advises is safe."""
 
-from __future__ import annotations
-
 import random
 
 from tests.support.dry_runs import feed, nothing_registered, shop

@@ -1,7 +1,5 @@
 """What TiDB itself refuses is told with its error number, and nothing that a real TiDB accepted is called refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

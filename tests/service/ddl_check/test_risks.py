@@ -1,7 +1,5 @@
 """Each risk is seen where it is and nowhere else, by protocol."""
 
-from __future__ import annotations
-
 from tests.support.dry_runs import PER_TABLE, feed, nothing_registered, shop
 from tests.support.each import each
 from tests.support.table import check_rows

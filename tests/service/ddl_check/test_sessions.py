@@ -1,7 +1,5 @@
 """Scripts whose USE, SET and PREPARE decide what the statements after them mean."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.dry_runs import feed, nothing_registered

@@ -1,7 +1,5 @@
 """`check-ddl --try`: a real TiDB refuses, says what each table is after, and keeps nothing of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What changed between two times: tables, columns followed through renames, keys, options, databases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

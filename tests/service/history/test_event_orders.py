@@ -1,7 +1,5 @@
 """In whatever order events come, once or often, in one batch or in many: the history is the same."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 from collections.abc import Iterator

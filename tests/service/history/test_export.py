@@ -1,7 +1,5 @@
 """Exports of histories: our own readers get the same tables from them, at every commit_ts; what is left out is said."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

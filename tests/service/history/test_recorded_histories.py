@@ -1,7 +1,5 @@
 """The histories of a real TiDB, through the tracker, equal TiDB's own answers at every boundary."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

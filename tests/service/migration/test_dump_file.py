@@ -1,7 +1,5 @@
 """Dump files: every form that is read, and that what is written is read again as it was."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.service.migration.test_snapshot_and_plan import CONFLUENT, KARAPACE, replayed, rows, snapshot

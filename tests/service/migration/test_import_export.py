@@ -1,7 +1,5 @@
 """`import` and `export` between stores, dumps and registries over REST, as people run them."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

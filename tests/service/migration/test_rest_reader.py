@@ -1,7 +1,5 @@
 """A registry over REST that tells less than Confluent's, and credentials."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a `_schemas` topic comes to, and what a move changes: rules without I/O."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import replace

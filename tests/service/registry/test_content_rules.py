@@ -1,7 +1,5 @@
 """Metadata, tags, configs that fill in or hold back, and logical types: the rules the captures do not show."""
 
-from __future__ import annotations
-
 import json
 import logging
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Which ids new schemas get: above the imported ones, and no import can use them up."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Modes, importing with given ids, contexts and aliases, where the captures are silent."""
 
-from __future__ import annotations
-
 import json
 from urllib.parse import quote
 

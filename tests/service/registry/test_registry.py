@@ -1,7 +1,5 @@
 """Rules of the registry that no capture shows."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.service import column, record

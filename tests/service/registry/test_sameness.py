@@ -1,7 +1,5 @@
 """Schemas that look-ups and registrations take for the same: in another order, numbered, damaged ones for none."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, NamedTuple
 

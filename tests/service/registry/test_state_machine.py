@@ -1,7 +1,5 @@
 """The registry against a model made of dicts: any order of registering, importing, deleting and restarting."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field

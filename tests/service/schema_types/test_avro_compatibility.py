@@ -1,7 +1,5 @@
 """Avro compatibility: the levels, the rules, and agreement with Apache Avro's own checker for Python."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from typing import Any

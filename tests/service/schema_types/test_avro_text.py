@@ -1,7 +1,5 @@
 """Parsing, canonical text and normalised text of Avro schemas."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """JSON Schema: texts, references, and verdicts that the captures don't show."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from typing import Any

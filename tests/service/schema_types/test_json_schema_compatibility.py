@@ -1,7 +1,5 @@
 """JSON Schema: what differs between two schemas, and what is reported of it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """JSON schemas that are invalid, or made to be harmful: each has a verdict or is refused, in bounded time."""
 
-from __future__ import annotations
-
 import json
 from functools import reduce
 from typing import Any

@@ -1,7 +1,5 @@
 """Protobuf texts: read, written and compared."""
 
-from __future__ import annotations
-
 import base64
 import importlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Whatever is sent as Protobuf, only the two errors of a schema come out, and what is accepted can be used."""
 
-from __future__ import annotations
-
 import base64
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`health`: what a container asks its service, with an exit code for an answer."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What one client can cost the others: long heads, slow requests, too many connections, large schemas."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

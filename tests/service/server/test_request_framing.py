@@ -5,8 +5,6 @@ text of a DELETE. The forms are those of llhttp's and h11's test suites. Rules: 
 9110, 7.8 (an offered upgrade may be ignored) and 9.3.6 (CONNECT).
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import socket

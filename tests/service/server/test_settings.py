@@ -1,7 +1,5 @@
 """Where settings come from, and which wins."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

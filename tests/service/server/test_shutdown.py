@@ -1,7 +1,5 @@
 """SIGTERM: requests that are in progress are finished, then the process ends."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """`backup` and `restore`: between both kinds of store, whole or not at all."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sqlite3

@@ -3,8 +3,6 @@
 `make soak` (BRIDGE_SOAK=N rounds) is the long form.
 """
 
-from __future__ import annotations
-
 import http.client
 import os
 import threading

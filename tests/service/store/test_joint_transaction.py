@@ -1,7 +1,5 @@
 """Works that share reads and writes: each sees and leaves what it would alone, whatever was read ahead."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace

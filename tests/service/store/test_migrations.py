@@ -3,8 +3,6 @@
 The files are dumps of what released versions wrote: layout 1 (SQLite only) and layout 2, PostgreSQL's first.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What is special about a store in PostgreSQL."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 `make soak` (BRIDGE_SOAK=N) is the long form.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

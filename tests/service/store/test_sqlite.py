@@ -1,7 +1,5 @@
 """What is special about a store in an SQLite file."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import tempfile

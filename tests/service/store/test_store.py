@@ -1,7 +1,5 @@
 """The promises of `service.registry.ports`, checked on the real store."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`write_each`: several works in one turn to write, each apart."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rows of Avro beside the history, with TiCDC's test switch for watermarks: their names are those that Avro takes."""
 
-from __future__ import annotations
-
 import base64
 import json
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The tracker through trouble with its broker: restarts, crashes, partitions added; DDL twice, out of order, poison."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator

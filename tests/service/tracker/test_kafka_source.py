@@ -1,7 +1,5 @@
 """A real broker: several partitions and topics, inside the service and alone, stopped and started again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows beside the history: which version each is counted for, and who is told that rows contradict a version."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -1,7 +1,5 @@
 """The tracker on messages of every format, on damaged ones, on snapshots in the stream, and killed in the middle."""
 
-from __future__ import annotations
-
 import random
 import signal
 from collections.abc import Iterator

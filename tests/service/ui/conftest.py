@@ -1,7 +1,5 @@
 """A real service with hostile names in it, and a headless Chromium in front of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

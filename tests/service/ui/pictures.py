@@ -1,7 +1,5 @@
 """The pictures in docs/images, taken of a real service:   python -m tests.service.ui.pictures docs/images"""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

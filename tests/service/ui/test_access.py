@@ -1,7 +1,5 @@
 """Pages show and change what their user may, and nothing else: each user's requests through the pages, by the rules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, urlencode

@@ -1,7 +1,5 @@
 """Each page asks the API a few times, however many rows it shows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path

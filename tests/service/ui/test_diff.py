@@ -1,7 +1,5 @@
 """Two texts side by side: both are there whole, in order, whatever they are; and it ends."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

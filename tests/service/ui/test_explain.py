@@ -1,7 +1,5 @@
 """The page that explains a message, with messages that TiCDC wrote."""
 
-from __future__ import annotations
-
 import base64
 import json
 

@@ -1,7 +1,5 @@
 """The home page: what is followed, what needs attention, and what is not known here."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

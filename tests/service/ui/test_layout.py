@@ -3,8 +3,6 @@
 BRIDGE_SCREENSHOTS=FOLDER keeps the pictures.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The pages about subjects, as a person uses them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The pages about tables: timeline, as-of, the dry run."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

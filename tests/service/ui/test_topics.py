@@ -1,7 +1,5 @@
 """Pages of topics and dead letters, with a real broker: messages decoded or why not, letters sent again once asked."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -3,8 +3,6 @@
 In-process jobs, batch encoders, learned tables, and the functions of Spark's workers (without Spark).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

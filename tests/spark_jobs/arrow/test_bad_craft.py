@@ -4,8 +4,6 @@ BRIDGE_FUZZ=N: damaged messages (2,000; the slow form 20,000). BRIDGE_BOUNDS=1: 
 checks.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

@@ -3,8 +3,6 @@
 BRIDGE_FUZZ=N: damaged messages (2,000; the slow form 20,000). BRIDGE_BOUNDS=1: once more with numba's bounds checks.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Batches of messages through the compiled readers: the change events that `message_codec.decode_one` gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The compiled reader leaves to the decoder what an encoder that damages FLOATs may have written."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Craft's kernels: all that is used is compiled before, in a zip too; without numba all is left to Python."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

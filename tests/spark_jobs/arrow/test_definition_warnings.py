@@ -1,7 +1,5 @@
 """Definitions that do not describe a message, where no summary tells of them: a Python warning, and flags."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Batches with schema ids in headers, of eight bytes, and of several contexts: what the codec gives, kernels or not."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

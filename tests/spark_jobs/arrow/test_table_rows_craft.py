@@ -1,7 +1,5 @@
 """Craft's compiled kernels give what the codec in Python gives: made-up rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

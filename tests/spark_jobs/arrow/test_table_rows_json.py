@@ -1,7 +1,5 @@
 """Typed batches from JSON are what the formats' own decoders give: made-up rows."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any

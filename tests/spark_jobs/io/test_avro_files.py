@@ -1,7 +1,5 @@
 """Avro object container files: fastavro's are read, ours are read by fastavro; damage is told with its place."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Message files: JSON lines and Parquet hold every message byte for byte; a bad line is an error of its own."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Files and folders in an object store: the commands do the same with s3:// as with a folder of this machine."""
 
-from __future__ import annotations
-
 import gzip
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Folders of TiCDC's storage sink: order of files, DDL, checkpoint, CSV in every option, and what is damaged."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

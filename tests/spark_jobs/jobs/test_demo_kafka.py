@@ -1,7 +1,5 @@
 """`demo --kafka`: Kafka and the service with the samples, until a signal."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

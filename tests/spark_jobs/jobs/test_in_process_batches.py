@@ -1,7 +1,5 @@
 """Commands without Spark: what goes to the compiled readers in batches is what goes message by message."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`decode --table DB.TABLE --out FILE.avro`: fastavro reads what the rows say, and so does `--in FILE.avro`."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`verify`: a topic and its transcode are the same but for the known losses; anything else is told."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every test of a lake runs in a folder of its own, where its tables are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

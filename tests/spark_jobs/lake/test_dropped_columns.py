@@ -1,7 +1,5 @@
 """The history of a table that keeps the past: its columns, which of them were dropped, and what cleared it."""
 
-from __future__ import annotations
-
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED

@@ -1,7 +1,5 @@
 """Which rows a partition has: SQL made of its definition, beside what TiDB says."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from typing import Any

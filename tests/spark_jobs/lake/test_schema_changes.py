@@ -1,7 +1,5 @@
 """What a table's statements say to a merge: which table a name means, which names were shared, what takes rows away."""
 
-from __future__ import annotations
-
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED

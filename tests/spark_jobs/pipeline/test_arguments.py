@@ -1,7 +1,5 @@
 """Errors of the Python functions name their parameters, where the commands name their options."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

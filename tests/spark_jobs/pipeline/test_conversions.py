@@ -1,7 +1,5 @@
 """What TiDB makes of values when a column gets another type: what is certain, and (None) what is not."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 from typing import Any

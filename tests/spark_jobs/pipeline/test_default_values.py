@@ -1,7 +1,5 @@
 """Defaults of columns: in schemas, and in rows that are older than their column."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Which change events are one: by commit_ts, by their message, and in `verify` by their binlog position."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Record headers: part of every change event, and carried on to what is written where they are true of that."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What people see of work that takes long."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

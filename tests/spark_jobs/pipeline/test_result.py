@@ -1,7 +1,5 @@
 """What a summary warns of: no rows, none of the table asked for, definitions that were not used."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.each import each

@@ -1,7 +1,5 @@
 """Rows in one table's typed columns: older ones become what TiDB made of them, and what has no type is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

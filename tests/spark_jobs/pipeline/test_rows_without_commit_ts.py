@@ -1,7 +1,5 @@
 """Rows without a commit_ts: which version of their table names and types them."""
 
-from __future__ import annotations
-
 from tests.support.each import each
 from tests.support.rows import change
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions

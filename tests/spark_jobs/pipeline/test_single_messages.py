@@ -1,7 +1,5 @@
 """`from schemas import Decoder, Encoder`: one message at a time, as the commands read and write it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tables learned from the DDL of a stream."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

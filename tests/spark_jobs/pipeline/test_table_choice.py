@@ -1,7 +1,5 @@
 """Which tables a job takes, where each is put, and which statements are about it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

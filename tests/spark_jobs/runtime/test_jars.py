@@ -3,8 +3,6 @@
 A folder stands in for the repository: Ivy is given a settings file that names it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os

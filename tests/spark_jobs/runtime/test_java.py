@@ -1,7 +1,5 @@
 """Which Java is taken, what is said when none fits, and what the wrapper passes on."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import stat

@@ -1,7 +1,5 @@
 """--conf and --packages: how they are read, and how they go together with our own settings."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Folders of Dumpling's: whose each file is, the TSO, the dialect that the files prove."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shlex

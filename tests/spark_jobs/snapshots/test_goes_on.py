@@ -1,7 +1,5 @@
 """`load` that was killed or stopped goes on, rows that can't be stored are taken out, and what --dry-run tells."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

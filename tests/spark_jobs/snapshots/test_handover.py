@@ -1,7 +1,5 @@
 """`load --in kafka:…`: whether a changefeed began at or before the snapshot, by a real broker's topics."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

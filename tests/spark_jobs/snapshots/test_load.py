@@ -1,7 +1,5 @@
 """`load`: dumps into lake tables of all kinds, before and after changes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

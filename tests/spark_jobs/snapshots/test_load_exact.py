@@ -1,7 +1,5 @@
 """What `load` writes is what `merge` writes for the same rows: by dialect, types, kind of table and engine."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from pathlib import Path

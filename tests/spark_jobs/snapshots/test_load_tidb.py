@@ -1,7 +1,5 @@
 """`load` from a real TiDB: at one TSO, in chunks by every kind of key, and again into a table that is there."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

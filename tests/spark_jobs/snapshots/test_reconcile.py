@@ -1,7 +1,5 @@
 """`reconcile` finds exactly the rows and columns that were damaged, of every type, and none where nothing was."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

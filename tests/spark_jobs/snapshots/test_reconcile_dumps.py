@@ -1,7 +1,5 @@
 """`reconcile --dump`, and what `reconcile` can't tell."""
 
-from __future__ import annotations
-
 import random
 from datetime import datetime
 from pathlib import Path

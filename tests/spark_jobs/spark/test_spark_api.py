@@ -1,7 +1,5 @@
 """What of pyspark the jobs use: its public modules, and inner names in few places, each of which says when it may."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

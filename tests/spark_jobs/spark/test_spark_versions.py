@@ -3,8 +3,6 @@
 Each Spark is installed once, into the cache folder; where it can't be fetched, the test is skipped with the reason.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

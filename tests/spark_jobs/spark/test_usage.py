@@ -1,7 +1,5 @@
 """What the Spark API says of wrong arguments: its own parameters, not the options of commands. No session is needed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

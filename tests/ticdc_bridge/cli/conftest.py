@@ -1,7 +1,5 @@
 """What commands are tried with: a folder of their own, and no settings from outside."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

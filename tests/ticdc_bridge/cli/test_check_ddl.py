@@ -1,7 +1,5 @@
 """`check-ddl` and `POST /history/dry-run`: sources, formats and exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

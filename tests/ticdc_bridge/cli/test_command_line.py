@@ -1,7 +1,5 @@
 """`ticdc-bridge`: one command line over both programs, its help, and what shells complete."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Files that are none of what an option takes: each command says so with exit code 1 or 2, without a word of Python."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The command line: exit codes, what goes to which stream, files that appear whole, processes that are stopped."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """`encode`: plain-form lines back into messages; byte for byte those that decode read."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """`--file JOB.toml` and `--topics`: what they stand for on the command line."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

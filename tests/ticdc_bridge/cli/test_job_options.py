@@ -1,7 +1,5 @@
 """--dedupe, --until-resolved, --on-error, --topic, --subject-strategy, and the metrics of a run, in this process."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections import Counter

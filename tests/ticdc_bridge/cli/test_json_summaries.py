@@ -1,7 +1,5 @@
 """`--json`: the last line on stderr is the summary, for programs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The Open Protocol by command line: the same bytes, the changefeed's zone, claim-check files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

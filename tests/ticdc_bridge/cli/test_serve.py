@@ -1,7 +1,5 @@
 """`python -m service serve` as people start it, and how it says no."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import subprocess

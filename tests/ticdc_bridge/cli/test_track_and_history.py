@@ -1,7 +1,5 @@
 """`track`, `history snapshot` and `history rebuild` as processes: what they say, and their exit codes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

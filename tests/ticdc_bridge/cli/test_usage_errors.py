@@ -1,7 +1,5 @@
 """Wrong words, settings that fit nothing and registries that say no: exit code 2, and no output."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

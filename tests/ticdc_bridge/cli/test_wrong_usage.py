@@ -1,7 +1,5 @@
 """Files and words that fit nothing: exit code 2 and one line that says what, where and what is needed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.python_words import assert_no_python_words

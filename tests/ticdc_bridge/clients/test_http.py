@@ -1,7 +1,5 @@
 """The one HTTP client: when it tries again, whom it tells its credentials, what it takes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Schemas from a file or over HTTP, against a real server that is well, ill or hostile."""
 
-from __future__ import annotations
-
 import base64
 import json
 import pickle

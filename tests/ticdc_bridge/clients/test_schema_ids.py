@@ -1,7 +1,5 @@
 """Which schema an id stands for: references, contexts, GUIDs, ids of Apicurio; our own service, and others played."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`decode`: messages → change events in plain form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """`demo`: the whole thing at work on this machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

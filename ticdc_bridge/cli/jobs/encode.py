@@ -1,7 +1,5 @@
 """`encode`: encode JSON rows as messages of a format."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from ticdc_bridge.cli.job_options import WRITTEN, MessageJobOptions, Writing, formats

@@ -1,7 +1,5 @@
 """`explain`: show one message field by field: bytes, types, values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal

@@ -1,7 +1,5 @@
 """`load`: rows that were there before a changefeed, at one TSO, into lake tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal

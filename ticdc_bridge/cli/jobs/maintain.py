@@ -1,7 +1,5 @@
 """`maintain`: the upkeep of lake tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil
 

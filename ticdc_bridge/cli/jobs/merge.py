@@ -1,7 +1,5 @@
 """`merge`: keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """`package`: what spark-submit needs of us: a zip for --py-files and the script to submit."""
 
-from __future__ import annotations
-
 import os
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """`reconcile`: prove that lake tables equal TiDB's at one TSO, and mend the rows that differ."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 

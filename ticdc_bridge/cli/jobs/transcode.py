@@ -1,7 +1,5 @@
 """`transcode`: convert messages from one format to another."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final
 

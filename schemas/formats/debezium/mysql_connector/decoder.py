@@ -12,8 +12,6 @@ commit_ts and cluster_id. Its own messages have DECIMAL as doubles; the bridge w
 (`decimal_handling_mode`), the old rows it knows, and DDL as schema changes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ the old one and the insert of the new one, each with the other's key in a header
 connector, "Primary key updates"). `schemas.formats.debezium.connector` has the source block and what orders changes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Only NOT NULL columns have their defaults here: Connect's converters put a defau
 (JsonConverter's replace.null.with.default is true where it is not set).
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -5,8 +5,6 @@ type name says how a value is written. Where there is none, or no schema at all,
 (`decimal_handling_mode`, `time_precision_mode`, `binary_handling_mode`); what they leave open is an error or a flag.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Mapping

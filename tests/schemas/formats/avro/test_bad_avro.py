@@ -1,7 +1,5 @@
 """Avro and its framing: hostile numbers, lengths, branches and schemas."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """Definitions of Avro records, whose names TiCDC sanitised, in other letters."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

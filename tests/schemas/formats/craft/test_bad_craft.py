@@ -1,7 +1,5 @@
 """Craft messages that lie about their sizes, and those that are none."""
 
-from __future__ import annotations
-
 import tracemalloc
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Craft: TiCDC's own bytes, the options, and other formats' rows."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from typing import Any

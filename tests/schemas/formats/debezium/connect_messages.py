@@ -1,7 +1,5 @@
 """Messages as Kafka Connect sends them, made by hand, and how they are read."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TiCDC's Debezium JSON: documents, payloads, numbers and names that it does not write."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """Rows that Kafka Connect's transforms and other converters changed: flattened rows, keys, null values."""
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

@@ -1,7 +1,5 @@
 """What TiCDC's Debezium, its Avro form and the connector's form share: names, defaults, DDL, commit_ts, others."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

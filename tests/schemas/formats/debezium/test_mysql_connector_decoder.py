@@ -1,7 +1,5 @@
 """Messages of a real Debezium MySQL connector: every setting gives the rows that the SQL wrote."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the bridge writes as Debezium's MySQL connector: the connector's own form, and the same rows when read again."""
 
-from __future__ import annotations
-
 import json
 import struct
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Debezium's connector for TiDB (`debezium-tidb`): read as it makes messages of TiCDC's, and written exactly."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

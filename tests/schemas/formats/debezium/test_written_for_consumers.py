@@ -4,8 +4,6 @@ Flink stops at op u without `before`; sinks that write by key keep the row of a 
 `source.file`, then `pos`. (Debezium's documentation of the MySQL connector, "Primary key updates".)
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any, NamedTuple

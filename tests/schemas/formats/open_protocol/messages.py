@@ -1,7 +1,5 @@
 """Open Protocol messages made by hand, and what the decoder makes of them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Open Protocol: compression, claim-checks, rows that are cut or hold only what changed."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable

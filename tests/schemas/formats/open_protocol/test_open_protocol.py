@@ -1,7 +1,5 @@
 """Open Protocol: the logs in TiDB's documentation, values, frames, and shapes that change."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
