@@ -1,8 +1,4 @@
-"""The OpenAPI description: what the routes declare, and what they answer.
-
-Routes read their parameters by JAX-RS's rules (`api.request`) and bodies by Jackson's (`api.bodies`), which no
-generated description knows; so FastAPI gives paths and texts, and the rest comes from `routing.Route`.
-"""
+"""The OpenAPI description. FastAPI gives paths and texts; parameters, bodies and answers come from `routing.Route`."""
 
 import re
 from typing import Final

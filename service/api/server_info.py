@@ -1,7 +1,6 @@
 """`/`, the server's own data and its health, and `/contexts`.
 
 Nothing of the first two asks the store: they answer while others wait. Health is ours; Confluent's registry has none.
-Paths below a context: `middleware`.
 """
 
 import asyncio

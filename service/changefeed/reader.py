@@ -1,11 +1,9 @@
 """Reading a changefeed's settings: its sink URI, and its configuration.
 
 The configuration is the TOML file of `cdc cli`, the JSON that it and TiCDC's API answer, or the JSON body with which
-the API creates a changefeed.
-
-A setting of the URI wins over the file's (upstream ticdc `codec/common/config.go` mergeConfig), but for `false` and 0,
-which TiCDC drops while merging. The file is read strictly: TiCDC refuses keys that it does not know; its API passes
-over them (upstream ticdc `api/v2/model.go`).
+the API creates a changefeed. TiCDC refuses keys of a file that it does not know; its API passes over them (upstream
+ticdc `api/v2/model.go`). A setting of the URI wins over the file's (`codec/common/config.go` mergeConfig), but for
+`false` and 0, which TiCDC drops while merging.
 """
 
 import json
@@ -159,7 +157,6 @@ class _Reader:
         self.add_problem("error", text, f"Change {line}")
 
     def add_unknown(self, what: str, path: str, hint: str = "") -> None:
-        """A key that TiCDC does not know."""
         severity: Severity = "warning" if self.is_json else "error"
         does = "does not know: its API passes over it" if self.is_json else "does not know and refuses"
         text = f"{what}, which TiCDC {does}" + (f"; {hint}" if hint else "")
@@ -372,7 +369,6 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _has_form(form: str, value: Any) -> bool:
-    """True if a value of the file has it."""
     if form == "flag" or isinstance(value, bool):
         return form == "flag" and isinstance(value, bool)
     if form in ("texts", "numbers"):

@@ -317,7 +317,6 @@ def _asked(catalog: Catalog, statement: ddl.Statement, ids: Sequence[TableId], d
 
 
 def _names(value: object) -> Iterator[ddl.TableName]:
-    """All tables that a statement names."""
     if isinstance(value, ddl.TableName):
         yield value
     elif isinstance(value, tuple):

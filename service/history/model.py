@@ -1,10 +1,7 @@
 """What a table history is made of: DDL events as received, and what each name stood for since when.
 
-A history belongs to a changefeed: commit_ts come from one TiDB cluster's clock, and which tables are seen, and up to
-when they are resolved, is the changefeed's own. Positions in it are (commit_ts, ordinal): several DDL events may share
-a commit_ts (a RENAME swap), and then they count in the order in which a partition brought them.
-
-Rows of a history as they are stored, and what the rules need from a store to read them.
+A history belongs to a changefeed: commit_ts come from one TiDB cluster's clock. Positions in it are (commit_ts,
+ordinal): DDL events with one commit_ts (a RENAME swap) count in the order in which a partition brought them.
 """
 
 import hashlib
@@ -402,10 +399,7 @@ def by_name(drifts: Collection[Drift]) -> dict[Key, list[Drift]]:
 
 
 class HistoryReader(Protocol):
-    """Sealed histories. Errors: RegistryError STORE_FAILED or STORE_TIMEOUT; UNKNOWN_CHANGEFEED where one is named.
-
-    changefeed: None means the only one there is.
-    """
+    """Sealed histories; changefeed None: the only one. RegistryError STORE_…, UNKNOWN_CHANGEFEED where one is named."""
 
     def changefeeds(self) -> list[HistoryState]:
         """All of them, by name."""

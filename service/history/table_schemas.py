@@ -1,7 +1,5 @@
 """What TiCDC and Spark make of a table: every schema that follows from a version, or why one does not.
 
-Tables from what people have at hand: a registered Avro schema, or a message that describes one.
-
 Which registered schemas are of a version, `links` and `registry_drift` say. Tables that Avro names alike (`a-b` and
 `a_b`) are distinguished by the subject's name, where TiCDC's topic has theirs in it.
 """

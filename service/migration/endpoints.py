@@ -169,8 +169,6 @@ class StoreEndpoint:
 
 
 class TopicEndpoint:
-    """A `_schemas` topic."""
-
     def __init__(self, topic: SchemasTopic) -> None:
         self.name = f"{TOPIC}{topic.name}"
         self._topic = topic
@@ -195,8 +193,6 @@ class TopicEndpoint:
 
 
 class FileEndpoint:
-    """A dump file."""
-
     def __init__(self, path: str, options: ConnectionOptions) -> None:
         self.name = path
         self._overwrite = options.overwrite
@@ -222,8 +218,6 @@ class FileEndpoint:
 
 
 class RestEndpoint:
-    """A registry over HTTP."""
-
     def __init__(self, http: HttpClient, report: ReportProgress = ignore_progress) -> None:
         self.name = http.name
         self._http = http
@@ -276,7 +270,6 @@ def _settle_defaults(answered: Snapshot, other: Snapshot) -> None:
 
 
 def replay_records(records: Iterable[TopicRecord]) -> ReadResult:
-    """The registry that the records of a topic describe."""
     return Replay(now=time.time_ns() // 1_000_000).apply_all(records)
 
 

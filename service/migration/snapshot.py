@@ -67,7 +67,6 @@ class ReadResult:
 
 
 def snapshot_of(tx: StoreReader) -> Snapshot:
-    """The registry in a store."""
     snapshot = Snapshot(configs=tx.all_configs(), modes=tx.all_modes(), contexts=set(tx.contexts()))
     for stored in tx.search("", deleted=True):
         snapshot.add(stored)

@@ -1,7 +1,4 @@
-"""Moving a registry from one place to another, and what is said about it on stderr.
-
-`verify` compares two registries and writes nothing.
-"""
+"""Moving a registry from one place to another, comparing two, and what is said about it on stderr."""
 
 import sys
 from collections import Counter

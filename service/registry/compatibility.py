@@ -1,7 +1,6 @@
 """Whether a schema may follow the versions that are there.
 
-Also what was accepted, as Confluent accepts it, though readers may take one value for another: it is kept in the store
-with the version and logged when it is registered; gone with the version's permanent delete.
+Also warnings of what was accepted though readers may take one value for another: kept with the version, and logged.
 """
 
 import logging

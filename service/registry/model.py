@@ -1,7 +1,6 @@
 """Values the registry works with. Frozen: a value that was read is not changed in place.
 
-Rule sets say what serializers do to data by a schema. They are kept, not looked into; a client's registration can't
-bring one (Confluent's community server drops it), an import can.
+Rule sets are kept, not looked into; a client can't register one (as with Confluent's community server), an import can.
 """
 
 from __future__ import annotations

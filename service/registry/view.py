@@ -1,7 +1,6 @@
 """A registry as others of this process ask it: dry runs, table histories and the tracker, which know no HTTP.
 
-It answers by the rules of service.registry and writes nothing. It sees what its registry's store has: over the registry
-of a user, that is what the user may see.
+It writes nothing. Over the registry of a user it sees what that user may see.
 """
 
 from collections import defaultdict
@@ -47,19 +46,13 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class RegistryView:
-    """url: where clients reach the registry, for the commands of an advice; "" where not known.
-
-    Raises STORE_FAILED and STORE_TIMEOUT, and what a method names.
-    """
+    """url: where clients reach the registry, "" where not known. Raises STORE_FAILED and STORE_TIMEOUT."""
 
     registry: Registry
     url: str = ""
 
     def rehearse(self, subject: str, schema: str, pending: Sequence[Content] = ()) -> Rehearsal:
-        """As if `schema` were registered after `pending` (`content` of others), taken as registered in this order.
-
-        In one read, as registering does (`register.register`).
-        """
+        """As if `schema` were registered after `pending` (`content` of others), all in one read."""
         registry = self.registry
         with registry.store.read() as tx:
             rehearsal = Rehearsal(registry.default_level)

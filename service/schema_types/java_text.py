@@ -195,10 +195,7 @@ _LITERALS: Final = {None: "null", True: "true", False: "false"}
 
 
 def load_schema(text: str) -> Json:
-    """Parse a schema text; of a key that comes twice the last value counts.
-
-    Raises ValueError with a reason: not JSON, something after it, nested too deeply, or a number too long.
-    """
+    """Parse a schema text; the last of equal keys counts. Raises ValueError: no JSON, too deep, a number too long."""
     try:
         value: Json = json.loads(text, parse_int=_integer, parse_float=_fraction, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:

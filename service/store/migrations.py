@@ -84,10 +84,7 @@ _LAYOUT_OF = PreparedStatement(select(facts.c.value).where(facts.c.name == bindp
 
 
 def lay_out(connection: Connection, url: str) -> bool:
-    """Make the tables or bring them up to date, in a transaction that is alone; out: whether there was anything to do.
-
-    Raises SetupError for a store that is none of ours, or of a newer layout.
-    """
+    """Makes or updates the tables; whether there was anything to do. SetupError for no or a newer layout of ours."""
     table_names = inspect(connection).get_table_names()
     if table_names and facts.name not in table_names:
         details = f"store {url!r} holds another program's tables; give the registry a database of its own"
@@ -104,7 +101,6 @@ def lay_out(connection: Connection, url: str) -> bool:
 
 
 def bring_up(connection: Connection, layout: int) -> None:
-    """From an older layout to the current one, step by step."""
     for step in range(layout, LAYOUT):
         STEPS[step](connection)
     connection.execute(update(facts).where(facts.c.name == LAYOUT_FACT).values(value=str(LAYOUT)))

@@ -60,10 +60,7 @@ class SqlStore:
 
     @contextmanager
     def write_alone(self, operation: str) -> Iterator[Connection]:
-        """A transaction with nobody else writing, past the writers' turns: for what changes everything.
-
-        Raises what the block raises, Outage, STORE_FAILED.
-        """
+        """A transaction past the writers' turns, for what changes everything. Raises Outage, STORE_FAILED."""
         with translate_errors(self._dialect, operation), self._dialect.engine.connect() as connection:
             self._dialect.begin_setup(connection, self.wait_seconds)
             try:

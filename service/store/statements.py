@@ -1,7 +1,6 @@
 """The queries of a registry that are made once and run often, and those that others are built on.
 
-They are turned into text once and then given to the database's driver as they are: building and compiling a statement,
-and SQLAlchemy's way of running it, cost ten times what SQLite takes to answer.
+They are compiled once and given to the driver as text: SQLAlchemy's way costs ten times what SQLite takes to answer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -110,19 +109,16 @@ def pad(values: Sequence[T]) -> list[T]:
 
 @lru_cache(64)
 def configs_of(number: int) -> PreparedStatement:
-    """The configs of so many scopes."""
     return PreparedStatement(sa.select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, number)))
 
 
 @lru_cache(64)
 def modes_of(number: int) -> PreparedStatement:
-    """The modes of so many scopes."""
     return PreparedStatement(sa.select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, number)))
 
 
 @lru_cache(64)
 def holding_of(number: int) -> PreparedStatement:
-    """The undeleted versions with one of so many identities."""
     query = HOLDING.where(_any_of(schemas.c.identity, number), ~versions.c.deleted)
     return PreparedStatement(query.order_by(versions.c.context, versions.c.id, versions.c.seq))
 

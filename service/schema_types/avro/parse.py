@@ -304,7 +304,6 @@ class _Parser:
         return self.define(model.Fixed("fixed", *head, size=size, props=other_properties(value, _SCHEMA_RESERVED)))
 
     def head(self, value: dict[str, Any], space: str) -> tuple[str, str, str | None, list[str]]:
-        """Name, namespace, doc and full aliases of a named type."""
         name = required_text(value, "name", "No name in schema")
         namespace = optional_text(value, "namespace")
         if "." in name:

@@ -253,7 +253,6 @@ class _Comparison:
     def additional(
         self, before: model.Object | model.Array, after: model.Object | model.Array, what: str, step: str
     ) -> _Task:
-        """Additional properties or items."""
         if before.additional and not after.additional:
             return self.of(f"ADDITIONAL_{what}_REMOVED", step)
         if before.additional != after.additional:
@@ -378,7 +377,6 @@ class _Comparison:
         return differences + self.limits("contains", before, after)
 
     def items(self, before: model.Array, after: model.Array) -> _Task:
-        """Tuples, item by item."""
         differences: _Found = []
         self.spend(max(len(before.items), len(after.items)))
         for at in range(max(len(before.items), len(after.items))):

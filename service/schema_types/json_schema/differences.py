@@ -186,14 +186,12 @@ def bounds(
 
 
 def pattern_change(before: model.Text, after: model.Text) -> str | None:
-    """The difference of two `pattern`, if it breaks anything."""
     if after.pattern is None or after.pattern == before.pattern:
         return None
     return "PATTERN_ADDED" if before.pattern is None else "PATTERN_CHANGED"
 
 
 def values_change(before: model.Values, after: model.Values) -> str | None:
-    """The difference of two `enum` or `const`, if it breaks anything."""
     if before.values <= after.values:
         return None
     narrowed = before.keyword == "enum" and before.values > after.values
@@ -201,7 +199,6 @@ def values_change(before: model.Values, after: model.Values) -> str | None:
 
 
 def multiple_of(before: model.Number | None, after: model.Number | None) -> str | None:
-    """The difference of two `multipleOf`, if it breaks anything."""
     if after is None or before == after:
         return None
     if before is None:

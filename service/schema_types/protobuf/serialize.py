@@ -31,10 +31,7 @@ META_TAG: Final = 1088
 
 
 def serialize_file(file: model.File, dependencies: Container[str], scope: Scope) -> str:
-    """`dependencies` holds the import paths that lead somewhere; the others are left out.
-
-    Raises ValueError for an option whose value its descriptor does not know.
-    """
+    """`dependencies`: the import paths that lead somewhere. Raises ValueError for an option's unknown value."""
     proto = descriptor_pb2.FileDescriptorProto(name=_NAME)
     if file.syntax is not None:
         proto.syntax = file.syntax
@@ -122,7 +119,6 @@ def set_field(proto: Any, field: model.Field, label: str | None, scope: Scope) -
 
 
 def set_named(proto: Any, field: model.Field) -> None:
-    """Everything but the type and label."""
     proto.name = field.name
     proto.number = field.tag
     if field.default is not None:
@@ -171,10 +167,7 @@ def ends(value: int | model.Span) -> tuple[int, int]:
 
 
 def set_options(proto: Any, options: Iterable[model.Option]) -> None:
-    """The options of OPTIONS, and Confluent's meta data. Others are left out; of one that is repeated the last counts.
-
-    Raises ValueError for a value that is not known.
-    """
+    """The options of OPTIONS (the last of equal ones) and Confluent's meta data. Raises ValueError for a bad value."""
     by_name: dict[str, list[model.Option]] = {}
     for option in options:
         by_name.setdefault(option.name.removeprefix("."), []).append(option)
@@ -234,5 +227,4 @@ def texts(value: model.Value | None) -> list[bytes]:
 
 
 def delimit(tag: int, data: bytes) -> bytes:
-    """A field of the wire type LEN."""
     return uvarint(tag << 3 | 2) + uvarint(len(data)) + data

@@ -11,10 +11,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine
 
 
 class WriteSession(Protocol):
-    """The one connection that writes, one transaction at a time, and the look-out for what other processes write.
-
-    It connects when it is first needed and again after it was lost. Used by one thread at a time, but for `look`.
-    """
+    """The one connection that writes, made anew after a loss; used by one thread at a time, but for `look`."""
 
     @property
     def connection(self) -> Connection:
