@@ -107,18 +107,10 @@ class NewSchema:
         """True if tags are to be added or removed."""
         return bool(self.tags_to_add or self.tags_to_remove)
 
-    @property
-    def asks_tags(self) -> bool:
-        """True if what is registered may have other tags than the text."""
-        return self.changes_tags or self.keep_tags
-
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The parts that identify a schema: canonical text, references, metadata, rule set. `identity`: their MD5.
-
-    `likeness`: `identity.likeness` of what is to be stored or looked up; b"" for what was read.
-    """
+    """What identifies a schema. `identity`: an MD5; `likeness`: `references.likeness`, b"" for what was read."""
 
     identity: bytes
     text: str

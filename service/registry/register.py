@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config
-from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal, warn
+from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, warn
 from ticdc_bridge.service.registry.config import VERSION, properties, with_version, without_version
 from ticdc_bridge.service.registry.model import Content, LookupResult, NewSchema, StoredVersion, VersionRow
 from ticdc_bridge.service.registry.names import (
@@ -69,7 +69,9 @@ def register(
     # Most registrations repeat one that is known: answer those from a read, without waiting for the writers' turn.
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
-        if new.asks_tags:  # not a repeat: Confluent numbers each such version, also one that changes no tag
+        if (
+            new.changes_tags or new.keep_tags
+        ):  # not a repeat: Confluent numbers each such version, also one that changes no tag
             if not new.changes_tags:
                 config.check_register(config.find_mode(tx, subject), subject, new.id)
             new, repeat = with_previous_tags(registry, tx, subject, new), None
@@ -264,8 +266,6 @@ def add(
     changes = logical_changes(registry, tx, olds, parsed)
     if not importing and not options.force:
         problems = check_against(registry, tx, olds, parsed, content, rules)
-        if registry.strict_logical_types and not problems:
-            problems = refusal(changes, olds, rules)
         if problems:
             raise RegistryError("INCOMPATIBLE_SCHEMA", subject=subject, details=", ".join(problems))
     version = new.version if new.version and new.version > 0 else check_limit(following, "version")

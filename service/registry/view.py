@@ -13,7 +13,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, register, schemas
-from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal
+from ticdc_bridge.service.registry.compatibility import check_against, logical_changes
 from ticdc_bridge.service.registry.config import LEVEL
 from ticdc_bridge.service.registry.model import Content, NewSchema, StoredVersion, VersionRow
 from ticdc_bridge.service.registry.names import check_subject
@@ -72,12 +72,9 @@ class RegistryView:
                     if waiting.identity == content.identity:
                         return readable
                     olds.append(StoredVersion(name, (olds[-1].version if olds else 0) + 1, 0, waiting, 0))
-                changes = logical_changes(registry, tx, olds, parsed)
-                problems = check_against(registry, tx, olds, parsed, content, rules)
-                if registry.strict_logical_types and not problems:
-                    problems = refusal(changes, olds, rules)
-                if problems:
+                if problems := check_against(registry, tx, olds, parsed, content, rules):
                     return replace(readable, refusal="INCOMPATIBLE_SCHEMA", messages=tuple(problems))
+                changes = logical_changes(registry, tx, olds, parsed)
                 return replace(readable, warnings=tuple(change.message() for change in changes))
             except RegistryError as error:
                 if error.row.http >= 500:
