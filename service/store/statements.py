@@ -20,8 +20,7 @@ T = TypeVar("T")
 
 
 class PreparedStatement:
-    """`PreparedStatement(select(…).where(column == bindparam("name")))(connection, name=value)` gives a cursor of the
-    driver.
+    """`PreparedStatement(select(…).where(column == bindparam("name")))(connection, name=value)`: the driver's cursor.
 
     `columns`: those that an INSERT or UPDATE sets. Values go to the driver unconverted, so plain types only.
     """
@@ -39,7 +38,8 @@ class PreparedStatement:
         try:
             cursor.execute(text, parameters)
         except connection.dialect.loaded_dbapi.DataError:
-            findable = [_escape_nul(value) for value in parameters]
+            # No name holds U+0001, so nothing is found where PostgreSQL would refuse a NUL.
+            findable = [value.replace("\0", "\1") if isinstance(value, str) else value for value in parameters]
             if findable == parameters or not self._reads:
                 raise
             cursor.execute(text, findable)
@@ -58,11 +58,6 @@ class PreparedStatement:
             pieces = (str(compiled), list(compiled.positiontup), dict(compiled.params))
             self._texts[connection.dialect.name] = pieces
         return pieces
-
-
-def _escape_nul(value: Any) -> Any:
-    """A text that is looked for, without the NULs that PostgreSQL refuses. No name holds U+0001, so it isn't found."""
-    return value.replace("\0", "\1") if isinstance(value, str) else value
 
 
 ROW = sa.select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)

@@ -24,8 +24,7 @@ _META: Final = {
     "FieldOptions": "confluent.field_meta", "EnumOptions": "confluent.enum_meta",
     "EnumValueOptions": "confluent.enum_value_meta",
 }  # fmt: skip
-_PARAM: Final = ("key", "value")
-_RULE: Final = ("name", "doc", "expr")
+_META_FIELDS: Final = (("doc", ()), ("params", ("key", "value")), ("tags", ()), ("rules", ("name", "doc", "expr")))
 META_TAG: Final = 1088
 """The number of all of Confluent's extensions of options (confluent/meta.proto)."""
 
@@ -177,9 +176,8 @@ def set_options(proto: Any, options: Iterable[model.Option]) -> None:
             set_option(proto.options, described.fields_by_name[name], by_name[name][-1].value)
     meta = by_name.get(_META.get(described.name, ""))
     if meta:
-        proto.options.MergeFromString(
-            delimit(META_TAG, meta_bytes(merge_options([as_map(entry) for entry in meta]).value))
-        )
+        value = merge_options([as_map(entry) for entry in meta]).value
+        proto.options.MergeFromString(delimit(META_TAG, message_bytes("Confluent's meta data", value, _META_FIELDS)))
 
 
 def set_option(options: Any, described: Any, value: model.Value) -> None:
@@ -194,13 +192,6 @@ def set_option(options: Any, described: Any, value: model.Value) -> None:
         setattr(options, described.name, value.lower() == "true")
     else:
         setattr(options, described.name, value)
-
-
-def meta_bytes(value: model.Value) -> bytes:
-    """A `confluent.Meta` message: doc, params, tags, rules."""
-    return message_bytes(
-        "Confluent's meta data", value, (("doc", ()), ("params", _PARAM), ("tags", ()), ("rules", _RULE))
-    )
 
 
 def message_bytes(name: str, value: model.Value, fields: Sequence[tuple[str, Sequence[str]]]) -> bytes:
