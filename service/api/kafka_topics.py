@@ -50,11 +50,7 @@ class LastMessages:
 
 
 class KafkaTopics:
-    """The Kafka of `--bootstrap-servers` and `--kafka-config`; its file is read again at each call.
-
-    Methods raise SetupError KAFKA_UNREACHABLE, UNKNOWN_TOPIC, USAGE for settings that can't be used; RegistryError
-    MESSAGE_NOT_FOUND.
-    """
+    """The Kafka of settings. SetupError KAFKA_UNREACHABLE, UNKNOWN_TOPIC, USAGE; RegistryError MESSAGE_NOT_FOUND."""
 
     def __init__(self, servers: str, config: str) -> None:
         self._servers, self._config = servers, config

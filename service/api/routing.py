@@ -100,9 +100,7 @@ SCHEMA_FORM: Final = ("format", "referenceFormat", "findTags")
 class Route(APIRoute):
     """A route with what `Router.declare` says of it.
 
-    Where it retries on an outage, a request is tried again, from the beginning, while the store raises Outage and there
-    is time. Outage means that nothing was written, and no request has more than one write transaction, which is its
-    last. A database that takes a request and never answers is given up when the time is over.
+    On an Outage, if it retries, a request begins again: no request has more than one write transaction, its last.
     """
 
     def __init__(

@@ -261,10 +261,7 @@ class FilteredWriter(FilteredReader):
 
 
 class ListenerGroup:
-    """One listener of the store for many that come and go; each is told what the store tells.
-
-    One that comes while a change is under way has not heard of its beginning, so it forgets everything at its end.
-    """
+    """One listener of the store for many. One that comes during a change forgets everything at the change's end."""
 
     def __init__(self) -> None:
         self._all: tuple[Listener, ...] = ()

@@ -54,10 +54,7 @@ class SubjectFacts:
 
 @dataclass(frozen=True)
 class DoctorInput:
-    """feed: the settings. subjects: those that the changefeed's rows may be under; None: no registry was asked.
-
-    tables: names of known tables, for what several of them do to one another.
-    """
+    """subjects: those that rows may be under; None: no registry was asked. tables: names of known tables."""
 
     feed: ChangefeedSettings
     subjects: tuple[SubjectFacts, ...] | None = None

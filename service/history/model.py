@@ -176,11 +176,7 @@ class NameRow:
 
 @dataclass(frozen=True, slots=True)
 class TableVersionRow(NameRow):
-    """A name's row with its table.
-
-    table: None unless KNOWN or PARTIAL; for GONE the table that was. to_ts: the commit_ts of the next version, None for
-    the newest.
-    """
+    """table: None unless KNOWN or PARTIAL; for GONE the one that was. to_ts: commit_ts of the next version, or None."""
 
     table: Table | None = None
     to_ts: int | None = None
@@ -408,10 +404,7 @@ class HistoryReader(Protocol):
         """One of them. RegistryError UNKNOWN_CHANGEFEED, or WHICH_CHANGEFEED where there are several."""
 
     def catalog_at(self, changefeed: str | None = None, ts: int | None = None) -> Catalog:
-        """The tables as they are just after every DDL with commit_ts <= ts (None: now); read when they are asked for.
-
-        Tables that are not KNOWN or PARTIAL with columns are not in it.
-        """
+        """The tables just after every DDL with commit_ts <= ts (None: now) that are KNOWN, or PARTIAL with columns."""
 
     def version_at(
         self, changefeed: str | None, db: str, table: str, ts: int | None = None, *, inclusive: bool = False

@@ -227,8 +227,7 @@ def registry_drift(
 ) -> list[Json]:
     """Subjects whose newest version no known version of the table gives, at most 1,000.
 
-    TiCDC registers at the first row after a DDL, so the schema of an older version is no drift; a subject of a table
-    that the history does not know is none either.
+    The schema of an older version is no drift: TiCDC registers at the first row after a DDL.
     """
     subjects = [(subject, _record_names(subject.content.text)) for subject in view.ticdc_subjects()]
     names = tables_by_avro_name(history, changefeed) if subjects else {}

@@ -56,12 +56,7 @@ class Endpoint(Protocol):
     name: str
 
     def read(self, like: Snapshot | None = None) -> ReadResult:
-        """Everything that is there. Raises SetupError.
-
-        Args:
-            like: What the result is compared with. Over REST its scopes are asked for too, and where an answer is the
-                same for a default and a setting, it is read as this has it.
-        """
+        """Everything that is there. `like`: over REST its scopes are asked for too, and its settings tell defaults."""
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         """Bring what `planner` wants; nothing where the plan has conflicts. Raises SetupError."""
@@ -81,10 +76,7 @@ class ConnectionOptions:
 
 @contextmanager
 def endpoint_of(text: str, options: ConnectionOptions, *, create: bool = True) -> Iterator[Endpoint]:
-    """The place that a word of the command line names. Raises SetupError.
-
-    `create`: a store that is not there is made when it is opened; otherwise it is an error.
-    """
+    """The place that a word of the command line names; `create`: a missing store is made. Raises SetupError."""
     if text.startswith(TOPIC):
         name = text[len(TOPIC) :]
         if not name:

@@ -146,11 +146,7 @@ class Comparison:
 
 
 def compare(source: Snapshot, target: Snapshot, alike: Alike = same_text) -> list[Comparison]:
-    """All that two registries hold, by kind. Times of registration are not compared.
-
-    Args:
-        alike: Says whether two versions have the same schema.
-    """
+    """All that two registries hold, by kind, without times. `alike`: whether two versions have the same schema."""
 
     def other_version(stored: StoredVersion, present: StoredVersion) -> str:
         if not alike(stored, present):

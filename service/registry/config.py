@@ -212,9 +212,7 @@ def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> 
 
 
 def update(registry: Registry, subject: str | None, changes: Mapping[str, Any]) -> Config:
-    """Merge changes (names as in a request; absent keeps, None clears) and return the config.
-
-    Empty texts are answered and not stored, as by Confluent.
+    """Merge changes (names as in a request; absent keeps, None clears); the config, with empty texts (not stored).
 
     Raises INVALID_SUBJECT, INVALID_COMPATIBILITY_LEVEL, READ_ONLY.
     """

@@ -16,11 +16,7 @@ T = TypeVar("T")
 
 
 class Outage(RegistryError):
-    """The store can't be used now, nothing was written, and the same may work a moment later.
-
-    Whoever does not try again answers with it: 500, error code 50002. reason: the database's own words, for the log,
-    as in every STORE_TIMEOUT.
-    """
+    """Nothing was written, and the same may work a moment later; answered with 500/50002. reason: for the log."""
 
     def __init__(self, operation: str, reason: str = "") -> None:
         super().__init__("STORE_TIMEOUT", operation=operation, reason=reason)

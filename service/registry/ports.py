@@ -232,9 +232,6 @@ class Store(Protocol):
         """
 
     def check(self, *, ask: bool = True) -> None:
-        """Raise BridgeError if the store can't be read and written now, or has another layout than is known here.
-
-        ask: ask the database; else what can be seen without waiting for it.
-        """
+        """Raise BridgeError if the store can't be read and written now. ask: the database, too, which may take time."""
 
     def close(self) -> None: ...

@@ -57,11 +57,7 @@ _ROOM: Final = 2**20
 
 
 def make_room_for_ids(connection: Connection) -> None:
-    """Count on where an import has used up the last ids.
-
-    What was given before it is not known any more, so the count goes on above LAST_COUNTED, and far above the highest
-    id that is there and not one of the last.
-    """
+    """After an import used up the last ids: the count goes on above LAST_COUNTED, far above the highest before."""
     full = MAX_VERSION - _ROOM
     for context, last in connection.execute(select(counters.c.context, counters.c.last)).all():
         if last <= full:
