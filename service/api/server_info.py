@@ -37,7 +37,6 @@ def delete_context(call: Called) -> Response:
 
 health_router = Router("/health", needs=OPEN, retry_on_outage=False)
 
-
 _SECONDS: Final = 2.0
 
 

@@ -402,7 +402,6 @@ _GLUE: Final = {
     "region": "region", "name": "registry-name", "accessKeyId": "access-key", "secretAccessKey": "secret-access-key",
 }  # fmt: skip
 
-
 # Our settings, by path → where TiDB Cloud's have them.
 _KAFKA_PATH, _CODEC_PATH = "sink.kafka-config.", "sink.kafka-config.codec-config."
 _CLOUD_PATHS: Final = {

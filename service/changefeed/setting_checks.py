@@ -235,7 +235,6 @@ _RULES: Final = (
           ("simple-include-start-ts", "encoding-format")),
 )  # fmt: skip
 
-
 # ---- lists
 Found = tuple[str, str]
 """The key of a member, and what is wrong with it."""

@@ -21,7 +21,6 @@ _ACTIONS: Final = ("expr", "onSuccess", "onFailure")
 _DEFAULTS: Final = {"kind": "TRANSFORM", "mode": "WRITEREAD"}
 _TRUE: Final = b"\x01"
 
-
 # The order of a rule's keys in records and answers → how each is read
 _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(_TEXTS, lambda value: value), "tags": lambda value: sorted(set(value)),
@@ -62,7 +61,6 @@ def update_hash(digest: hashlib._Hash, rule_set: RuleSet) -> None:
 
 LAST_COUNTED: Final = 2**30
 """New ids are counted on from ids that were imported up to here; higher ones stand apart, so none can end the count."""
-
 
 Metadata = Mapping[str, Any]
 """`{"tags": {path: [..]}, "properties": {..}, "sensitive": [..]}`, empty parts left out."""

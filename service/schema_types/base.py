@@ -25,7 +25,6 @@ LEVELS: Final = {
     )
 }  # fmt: skip
 
-
 _SHOWN_SCHEMA = 10240
 
 

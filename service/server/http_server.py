@@ -114,7 +114,6 @@ LARGEST_HEAD: Final = 64 * 1024
 _OK_LINE: Final = b"HTTP/1.1 200 OK\r\n"
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
-
 FindAnswer = Callable[[bytes, Sequence[tuple[bytes, bytes]]], list[bytes] | None]
 
 

@@ -74,7 +74,6 @@ def make_room_for_ids(connection: Connection) -> None:
 # From which layout a step starts. Layout 2 added modes, contexts and warnings, layout 5 likeness and digests.
 STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: begin_empty, 3: begin_empty, 4: from_4}
 
-
 LAYOUT_FACT: Final = "layout"
 _LAYOUT_OF = PreparedStatement(select(facts.c.value).where(facts.c.name == bindparam("name")))
 

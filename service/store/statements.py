@@ -79,7 +79,6 @@ LISTED = sa.select(*ROW.selected_columns, schemas.c.kind, versions.c.ts).join_fr
 HOLDING = sa.select(schemas.c.identity, versions.c.subject, versions.c.version, versions.c.id)
 HOLDING = HOLDING.join_from(versions, schemas, _SCHEMA_OF)
 
-
 _FULL_OF = FULL.where(versions.c.subject == sa.bindparam("subject"))
 _LIVE = ~versions.c.deleted
 _SAME = sa.and_(schemas.c.identity == sa.bindparam("identity"), schemas.c.kind == sa.bindparam("kind"))
@@ -190,7 +189,6 @@ _LOOKALIKES = _FULL_OF.where(sa.or_(_ALIKE, schemas.c.likeness == sa.bindparam("
     versions.c.version.desc()
 )
 _HIGHEST = _FULL_OF.order_by(versions.c.version.desc())
-
 
 VERSION_OF = PreparedStatement(_FULL_OF.where(versions.c.version == sa.bindparam("version")))
 # by whether soft-deleted versions count

@@ -351,7 +351,6 @@ _MOST_LINES: Final = 10_000
 _STEPS: Final = 20_000_000
 """Of a comparison, which takes up to lines × lines × how often one is repeated: seconds, not hours, at the worst."""
 
-
 _AROUND: Final = 3
 _LONGEST: Final = 2000
 _ALIKE: Final = 0.4

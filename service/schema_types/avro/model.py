@@ -9,7 +9,6 @@ from typing import Any, Final
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
-
 MISSING: Final = object()
 """The default of a field that has none (`null` is a default)."""
 

@@ -43,7 +43,6 @@ MAX_DIFFERENCES: Final = 5_000
 MAX_PATTERN_SECONDS: Final = 0.12
 """Of one comparison; a registration makes four at most, in both directions and once more when it is refused."""
 
-
 _Found = list[SchemaDifference]
 _Task = Generator[Any, Any, _Found]
 """A comparison: yields those it needs, is sent their results, returns its own."""

@@ -84,7 +84,6 @@ def limit(keyword: str) -> str:
 _UPPER: Final = ("maxLength", "maximum", "exclusiveMaximum", "maxProperties", "maxItems", "maxContains")
 _LOWER: Final = ("minLength", "minimum", "exclusiveMinimum", "minProperties", "minItems", "minContains")
 
-
 TEXTS: Final[dict[str, str]] = {
     "SCHEMA_ADDED": "", "TYPE_NARROWED": _TYPE, "TYPE_CHANGED": _TYPE,
     **{f"{limit(keyword)}_ADDED": _KEYWORD for keyword in (*_UPPER, *_LOWER, "multipleOf", "pattern")},
@@ -109,7 +108,6 @@ TEXTS: Final[dict[str, str]] = {
     "ENUM_ARRAY_CHANGED": _TYPE, "COMBINED_TYPE_CHANGED": _TYPE, "COMBINED_TYPE_SUBSCHEMAS_CHANGED": _TYPE,
     "PRODUCT_TYPE_EXTENDED": _LONGER, "SUM_TYPE_NARROWED": _FEWER, "NOT_TYPE_EXTENDED": _LONGER,
 }  # fmt: skip
-
 
 LENIENT: Final = frozenset(
     {
@@ -164,7 +162,6 @@ ORDER: Final = {
     "contains": ("maxContains", "minContains"),
 }  # fmt: skip
 """The bounds of each type in the order Confluent reports them."""
-
 
 _EXACT: Final = Context(prec=4000)
 

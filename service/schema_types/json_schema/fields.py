@@ -14,7 +14,6 @@ from ticdc_bridge.service.schema_types.json_schema.pattern import problem
 AddChild = Callable[[Json, SchemaLocation, str], SchemaLocation]
 Resolve = Callable[[SchemaLocation, str], SchemaLocation]
 
-
 _PYTHON: Final[dict[str, tuple[type, ...]]] = {
     "String": (str,), "Boolean": (bool,), "Number": (int, Decimal), "JsonArray": (list,), "JsonObject": (dict,),
 }  # fmt: skip

@@ -48,10 +48,8 @@ class ValueNumbers:
 
 Number = int | Decimal
 
-
 ALL, ANY, ONE = "allOf", "anyOf", "oneOf"
 CRITERIA: Final = (ALL, ANY, ONE)
-
 
 _SHOWN_STEPS, _SHOWN_POINTER = 400, 400
 

@@ -47,7 +47,6 @@ class IndentedText:
 
 _Value = TypeVar("_Value", int | model.Span, int | str | model.Span)
 
-
 _MAX_INT = 2**31 - 1
 _DEFAULT_KINDS = {"bool": model.BOOLEAN, "string": model.STRING} | dict.fromkeys(
     model.SCALARS - {"bool", "string"}, model.NUMBER

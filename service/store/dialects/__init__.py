@@ -44,7 +44,7 @@ class WriteSession(Protocol):
         """End the transaction without a trace; never raises."""
 
     def look(self, max_age: float) -> Future[None] | None:
-        """See whether another process has written; then, or if unseen, call `forget`. Out: as `ports.Store.refresh`."""
+        """See whether others have written; if so, or if unknown, call `forget`. Out: as `ports.Store.refresh`."""
 
     def close(self) -> None: ...
 
