@@ -19,7 +19,7 @@ from ticdc_bridge.schemas.formats.craft.layout import BINARY, MAX_EVENTS, UNSIGN
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.table import Column, Table
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 from ticdc_bridge.schemas.model.values import integer_limits
 
 _TERMS = 1 << 16
@@ -84,7 +84,7 @@ class CraftTableReader:
         craft_cells.fill(data, scan.starts, scan.lengths, rows, self._slots, bad)
         flags: dict[str, Any] = {}
         for slot, column in enumerate(self.columns * 2):
-            if column.type.kind in (Kind.ENUM, Kind.SET):
+            if column.type.kind in ELEMENTS:
                 numbered = name_numbers(column, scan.starts[slot, :rows], scan.lengths[slot, :rows], memory)
                 if numbered.any():
                     flag = f"enum_number:{column.name}"

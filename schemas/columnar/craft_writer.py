@@ -30,7 +30,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 from ticdc_bridge.schemas.model.values import integer_limits
 
 _MOST_LAYOUTS = 4096
@@ -195,7 +195,7 @@ def _step(
     """How a column's values are written: (code, a, b) of `craft_write`."""
     kind = column.type.kind
     source = shape.columns[cells[column.name]] if column.name in cells else column
-    named = kind in (Kind.ENUM, Kind.SET)
+    named = kind in ELEMENTS
     if form_of(source) is not form_of(column) or (column.vague and not named and kind is not Kind.BIT):
         raise ValueError(column.name)
     if named:

@@ -24,7 +24,7 @@ from ticdc_bridge.schemas.formats.open_protocol.values import is_base64
 from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
-from ticdc_bridge.schemas.model.types import ALWAYS_NULL, Kind
+from ticdc_bridge.schemas.model.types import ALWAYS_NULL, ELEMENTS, Kind
 
 _IMAGES = {"u": 0, "p": 1, "d": 1}
 _KEY = {"ts": COMMIT, "ptn": PARTITION, "rid": COUNT}
@@ -50,7 +50,7 @@ def _kind(column: Column, varchar_base64: bool) -> ValueKind | None:
         return kinds.integer(column, wraps=False)
     if kind is Kind.DECIMAL:
         return ValueKind(STRING, kernel.DECIMAL, *(decimal_size(column) if is_decimal128(column) else (0, 0)))
-    if kind in (Kind.ENUM, Kind.SET):
+    if kind in ELEMENTS:
         if not column.elements:
             return None
         size = len(column.elements)

@@ -12,13 +12,12 @@ from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, TableId, TableVersion
 from ticdc_bridge.schemas.model.type_text import type_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
 
 Fits = Callable[[Column, Column], bool]
 """Whether a definition's column can be the one that a message describes."""
 ANY_TYPE = "any type"
 """How `Column.vague` begins of a column whose type the message does not tell at all."""
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 def join_definition(
@@ -102,6 +101,6 @@ def same_type(column: Column, sent: Column) -> bool:
     kind = column.type.kind
     if column.type is not sent.type or column.unsigned != sent.unsigned:
         return False
-    if kind in _TEMPORAL or kind is Kind.DECIMAL:
+    if kind in FRACTIONAL or kind is Kind.DECIMAL:
         return sent.scale is None or sent.scale == (column.scale or 0)
     return not sent.elements or sent.elements == column.elements

@@ -18,9 +18,8 @@ from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
-from ticdc_bridge.schemas.model.types import BY_CODE, BYTES, Kind
+from ticdc_bridge.schemas.model.types import BY_CODE, BYTES, FRACTIONAL, Kind
 
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _NO_LENGTH = -1
 
 
@@ -121,7 +120,7 @@ def _newest_before(versions: list[TableVersion], commit_ts: int | None) -> Table
 def _column(listed: dict[str, Any]) -> Column:
     type_ = BY_CODE[listed["mysql_type"], listed["charset"] == "binary"]
     scale = None
-    if type_.kind in _TEMPORAL or type_.kind is Kind.DECIMAL:
+    if type_.kind in FRACTIONAL or type_.kind is Kind.DECIMAL:
         scale = max(listed["decimal"], 0)
     elif type_.kind is Kind.FLOAT and listed["decimal"] != _NO_LENGTH:
         scale = listed["decimal"]

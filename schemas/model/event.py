@@ -35,6 +35,14 @@ def ms_to_tso(milliseconds: int) -> int:
     return milliseconds << _LOGICAL_BITS
 
 
+_YEAR_2015, _YEAR_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
+
+
+def is_likely_tso(number: int) -> bool:
+    """True if a number is a TSO of TiDB's time: from 2015 to 2099."""
+    return _YEAR_2015 <= number < _YEAR_2100
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One Kafka record, or one line of a message file. timestamp is in ms; headers keep order and duplicates."""

@@ -6,12 +6,13 @@ from typing import Any
 
 from ticdc_bridge.schemas.ddl.executor import indexes as executor_indexes
 from ticdc_bridge.schemas.ddl.executor.charsets import Charset, resolve
-from ticdc_bridge.schemas.ddl.executor.column_types import MAX_COLUMNS, column, convert_charset
+from ticdc_bridge.schemas.ddl.executor.column_types import column, convert_charset
 from ticdc_bridge.schemas.ddl.executor.default_values import with_default
 from ticdc_bridge.schemas.ddl.executor.details import details_after, renamed
 from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import MAX_COLUMNS
 
 MAX_CLAUSES = 4096
 

@@ -12,11 +12,12 @@ from ticdc_bridge.schemas.ddl.executor import indexes
 from ticdc_bridge.schemas.ddl.executor.alter_table import apply_clauses
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Relation
 from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
-from ticdc_bridge.schemas.ddl.executor.column_types import MAX_COLUMNS, column
+from ticdc_bridge.schemas.ddl.executor.column_types import column
 from ticdc_bridge.schemas.ddl.executor.details import details_of_create
 from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.types import MAX_COLUMNS
 
 
 def apply(catalog: Catalog, statement: statements.Statement, db: str = "") -> Catalog:

@@ -14,9 +14,8 @@ from ticdc_bridge.schemas.ddl.executor.default_values import with_default
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, DataType
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column
-from ticdc_bridge.schemas.model.types import BY_NAME, TYPES, Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, CHARACTER, FRACTIONAL, TYPES, Kind
 
-MAX_COLUMNS = 4096  # of a table: TiDB's own limit (upstream `table-column-count-limit`)
 _TEXT_TO_BINARY = {
     text.name: binary.name
     for text in TYPES
@@ -31,7 +30,6 @@ _SIZED = {"text": _TEXTS, "blob": _BLOBS}
 # SHOW CREATE TABLE tells a width with ZEROFILL and of this type only; others have no meaning left.
 _BOOL = ("tinyint", 1)
 _DEFAULT_LENGTHS = {"char": 1, "binary": 1, "bit": 1, "year": 4}
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _LIMITS = {
     "decimal": (65, "a DECIMAL has at most 65 digits"),
     "bit": (64, "a BIT has at most 64 bits"),
@@ -88,7 +86,7 @@ def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:
         length, scale = length or (0 if scale else 10), scale or 0
         if scale > length:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"column {name}: more digits after the point than in all")
-    elif type_.kind in _TEMPORAL:
+    elif type_.kind in FRACTIONAL:
         length, scale = None, length or 0
         if scale > 6:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"column {name}: at most 6 fraction digits")
@@ -98,8 +96,7 @@ def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:
         length = type_.digits[data_type.unsigned]
     elif length is None:
         length = _DEFAULT_LENGTHS.get(type_name)
-    character = type_.kind in (Kind.TEXT, Kind.ENUM, Kind.SET)
-    chosen = charset if character else BINARY
+    chosen = charset if type_.kind in CHARACTER else BINARY
     return Column(
         name, type_, data_type.unsigned, length, scale, _elements(name, data_type, charset), charset=chosen.name,
         collate=chosen.collate, zerofill=data_type.zerofill,
@@ -124,7 +121,7 @@ def _bytes(type_name: str, charset: Charset) -> int:
 
 def convert_charset(column: Column, charset: Charset) -> Column:
     """The column after CONVERT TO CHARACTER SET; only character columns change."""
-    if column.type.kind not in (Kind.TEXT, Kind.ENUM, Kind.SET):
+    if column.type.kind not in CHARACTER:
         return column
     type_ = column.type
     if charset.name == "binary" and type_.name in _TEXT_TO_BINARY:

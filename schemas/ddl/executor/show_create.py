@@ -10,13 +10,12 @@ from ticdc_bridge.schemas.ddl.parser.statements import UNREAD
 from ticdc_bridge.schemas.model.names import quote_name, quote_text
 from ticdc_bridge.schemas.model.table import Column, Index, Table
 from ticdc_bridge.schemas.model.type_text import default_text, type_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import CHARACTER, Kind
 
 _CLOCK = "CURRENT_TIMESTAMP"
 _TIMES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _NO_LITERAL = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
 _HEX_CHARSETS = {"gbk": "gbk", "gb18030": "gb18030"}  # others are UTF-8 here, or ASCII
-_TEXTUAL = (Kind.TEXT, Kind.ENUM, Kind.SET)
 
 
 def show_create(table: Table, *, unknown: str = "") -> str:
@@ -95,7 +94,7 @@ def _typed_type(column: Column) -> str:
 
 def _column(column: Column, table: Table, *, typed: bool = False) -> str:
     text = f"{quote_name(column.name)} {_typed_type(column) if typed else type_text(column)}"
-    if column.type.kind in _TEXTUAL and column.charset:
+    if column.type.kind in CHARACTER and column.charset:
         if column.charset != table.charset:
             text += f" CHARACTER SET {column.charset}"
         # Also where it is the table's own, unless it is the character set's default (upstream `pkg/executor/show.go`).

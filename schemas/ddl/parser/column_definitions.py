@@ -9,7 +9,7 @@ from ticdc_bridge.schemas.ddl.parser.expressions import expression
 from ticdc_bridge.schemas.ddl.parser.lexer import BITS, syntax_error
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, TableName
 from ticdc_bridge.schemas.model.table import require_bytes
-from ticdc_bridge.schemas.model.types import TYPES, Kind
+from ticdc_bridge.schemas.model.types import CHARACTER, TYPES, Kind
 
 # Words that name a type: its own name, and others → the type of schemas.model.types that they stand for.
 _OTHER_WORDS = (
@@ -35,7 +35,7 @@ _BY_WORD: dict[str, list[tuple[tuple[str, ...], str]]] = {}
 for _words, _name in sorted(_TYPE_WORDS, key=lambda row: -len(row[0])):
     _BY_WORD.setdefault(_words[0], []).append((_words, _name))
 
-_CHARACTER = frozenset(row.name for row in TYPES if row.kind in (Kind.TEXT, Kind.ENUM, Kind.SET))
+_CHARACTER = frozenset(row.name for row in TYPES if row.kind in CHARACTER)
 _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 _NUMERIC = frozenset((*(row.name for row in TYPES if row.kind in _NUMBERS), "real", "bool"))
 _NEEDS_LENGTH = frozenset(("varchar", "varbinary"))

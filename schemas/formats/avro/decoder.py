@@ -24,13 +24,13 @@ from ticdc_bridge.schemas.formats.framing import names_schema, unframe_field
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, is_likely_tso
 from ticdc_bridge.schemas.model.names import avro_subject, in_letters_of, names_of_columns, sanitise_name, topic_subject
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource, TableSource, TableVersions
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import UNDECIDED, Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 
 # ---- The definition of the table that an Avro record is of; both have other names (schemas.model.names.sanitise_name).
 
@@ -147,8 +147,7 @@ def _fits(column: Column, sent: Column) -> bool:
         return sent.scale in (None, column.scale)
     if kind is Kind.BIT:
         return sent.length == column.length
-    is_listed = kind in (Kind.ENUM, Kind.SET)
-    return not is_listed or values.join_allowed(sent.elements) == values.join_allowed(column.elements)
+    return kind not in ELEMENTS or values.join_allowed(sent.elements) == values.join_allowed(column.elements)
 
 
 # ---- Where each field of an Avro record stands in its bytes, for `explain`.
@@ -180,7 +179,6 @@ DDL, WATERMARK, DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
 _SUM = "_tidb_row_level_checksum"
 _KNOWN_FIELDS = frozenset(str(f["name"]) for f in publish.EXTENSION + publish.CHECKSUM)
 _UINT32 = re.compile(r"(?:0|[1-9]\d{0,9})\Z", re.ASCII)
-_TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
 
 
 # ---------------------------------------------------------------------------------------------- decoder
@@ -381,7 +379,7 @@ def _read_out_of_band(value: bytes) -> Event:
         if len(value) != 9:
             raise WireError("MALFORMED", where="value", details=f"a watermark has 9 bytes, this has {len(value)}")
         commit_ts = int.from_bytes(value[1:], "big")
-        if not _TSO_2015 <= commit_ts < _TSO_2100:
+        if not is_likely_tso(commit_ts):
             details = "0x02, but no watermark either: its time is not TiDB's"
             raise WireError("NOT_FRAMED", where="value", details=details)
         return Watermark("avro", commit_ts)

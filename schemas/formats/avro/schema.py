@@ -10,7 +10,7 @@ from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 
 EXTENSION = (
     {"default": "", "name": "_tidb_op", "type": "string"},
@@ -94,7 +94,7 @@ def avro_type(column: Column, options: Options) -> dict[str, Any]:
             primitive = "string"
     elif kind is Kind.BIT:
         parameters = {"length": str(column.length), **parameters}
-    elif kind in (Kind.ENUM, Kind.SET):
+    elif kind in ELEMENTS:
         parameters = {"allowed": values.join_allowed(column.elements), **parameters}
     elif kind is Kind.DECIMAL:
         if options.avro_decimal_handling_mode == "string":

@@ -25,7 +25,7 @@ from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, ELEMENTS, FRACTIONAL, Kind
 
 _FIELDS = frozenset(
     ("id", "database", "table", "pkNames", "isDdl", "type", "es", "ts", "sql", "sqlType", "mysqlType", "data", "old",
@@ -49,7 +49,6 @@ _NUMBERS = re.compile(r"\s*(\d{1,10})\s*(?:,\s*(\d{1,3})\s*)?\Z", re.ASCII)
 _ELEMENT = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|\Z)", re.DOTALL)
 _MOST_KEPT = 1_000_000  # columns of all tables together
 _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _Joined = tuple[Table, TableVersion | None, DefinitionMismatch | None]
 
 
@@ -237,7 +236,7 @@ def column_of_type(name: str, mysql_type: str, key: bool) -> Column:
     attributes = match[3].lower().split()
     length = scale = None
     elements: tuple[str, ...] = ()
-    if inner is not None and type_.kind in (Kind.ENUM, Kind.SET):
+    if inner is not None and type_.kind in ELEMENTS:
         elements = _elements(inner)
     elif inner is not None:
         numbers = _NUMBERS.match(inner)
@@ -245,7 +244,7 @@ def column_of_type(name: str, mysql_type: str, key: bool) -> Column:
             raise ValueError(f"type {mysql_type[:40]!r} is not known")
         first, second = int(numbers[1]), int(numbers[2] or 0)
         length = first if type_.kind in _SIZED or type_.name == "binary" else None
-        scale = first if type_.kind in _TEMPORAL else second if type_.kind is Kind.DECIMAL else None
+        scale = first if type_.kind in FRACTIONAL else second if type_.kind is Kind.DECIMAL else None
         if type_.kind is Kind.FLOAT and numbers[2]:
             scale = second
     if (type_.kind is Kind.BIT and length is not None and not 1 <= length <= 64) or (scale or 0) > 30:
@@ -359,7 +358,7 @@ def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> 
         except UnicodeEncodeError as error:
             raise ValueError("no ISO-8859-1 text, as binary strings are written") from error
         return data.ljust(column.length or 0, b"\0") if column.type.name == "binary" else data
-    if kind in (Kind.ENUM, Kind.SET) and (by_name or not _is_number(column, text)):
+    if kind in ELEMENTS and (by_name or not _is_number(column, text)):
         # by name, as others than TiCDC write them
         names = [text] if column.type.kind is Kind.ENUM else text.split(",")
         if column.elements and text and not set(names) <= set(column.elements):

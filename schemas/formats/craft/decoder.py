@@ -25,7 +25,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS
 
 _KEPT_COLUMNS = 1024  # of a layout that is kept: what hostile messages can make us hold is bounded
 
@@ -149,7 +149,7 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
     version, mismatch = join_definition(id_, version, sent_columns, cell_values.fits, options)
     table = version.table if version else Table(id_, sent_columns)
     by_name: dict[str, Column] = table.by_name
-    numbers = (c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and not c.elements)
+    numbers = (c.name for c in table.columns if c.type.kind in ELEMENTS and not c.elements)
     new, old = heads
     key_only = False
     if new is None and old is not None:

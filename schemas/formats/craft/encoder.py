@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, Value, require_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 from ticdc_bridge.schemas.model.values import integer
 
 
@@ -176,7 +176,7 @@ class CraftEncoder:
     def _content(self, event: RowChange, cell: _Cell, value: Value) -> bytes:
         column, kind = cell.column, cell.column.type.kind
         try:
-            if kind in (Kind.ENUM, Kind.SET) and not column.elements:
+            if kind in ELEMENTS and not column.elements:
                 if f"{cell_values.ENUM_NUMBER}:{column.name}" not in event.flags:
                     details = f"the elements of this {kind.name} are not known; give a table definition ({Hint.DDL})"
                     raise WireError("TYPE_UNKNOWN", column=column.name, details=details)

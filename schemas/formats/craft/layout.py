@@ -16,6 +16,7 @@ from ticdc_bridge.schemas.codec.varint import zigzag as zigzag
 from ticdc_bridge.schemas.formats.framing import check_size
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.model.types import MAX_COLUMNS
 
 # ---- Craft's numbers and chunks (upstream tiflow `pkg/sink/codec/craft/message_encoder.go`, `message_decoder.go`).
 #
@@ -160,7 +161,6 @@ NO_PARTITION = NO_TERM = -1
 BINARY, HANDLE_KEY, GENERATED, PRIMARY_KEY, UNIQUE_KEY, MULTIPLE_KEY, NULLABLE, UNSIGNED = (1 << n for n in range(8))
 
 MAX_EVENTS = 1 << 18  # an event can be as short as six bytes; TiCDC's default is 16 in a message
-MAX_COLUMNS = 4096  # TiDB's own limit of a table
 _KEPT_TERMS = 32 << 10  # bytes of a dictionary that is kept: what hostile messages can make us hold is bounded
 
 

@@ -23,11 +23,10 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from ticdc_bridge.schemas.model.types import ALWAYS_NULL, Kind
+from ticdc_bridge.schemas.model.types import ALWAYS_NULL, ELEMENTS, MAX_COLUMNS, Kind
 
 # ---- A row's JSON → op, and the cells and values of its sides (upstream ticdc and tiflow `codec/open`).
 
-_MOST_COLUMNS = 4096  # TiDB's own limit (table-column-count-limit)
 _IMAGES = frozenset(("u", "p", "d"))
 _CELL_KEYS = {"t", "h", "f", "v"}
 
@@ -95,8 +94,8 @@ def _image(pairs: Any) -> tuple[Image, _NamelessCells]:
     """The columns of one side; and (position, fields) of those that TiCDC wrote without their name."""
     if not isinstance(pairs, tuple):
         raise ValueError("u, p and d are JSON objects")
-    if len(pairs) > _MOST_COLUMNS * len(_CELL_KEYS):  # nameless columns give four pairs at most
-        raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
+    if len(pairs) > MAX_COLUMNS * len(_CELL_KEYS):  # nameless columns give four pairs at most
+        raise ValueError(f"more columns than TiDB's {MAX_COLUMNS}")
     cells: list[ColumnHeader] = []
     values: list[Any] = []
     nameless: _NamelessCells = []
@@ -112,8 +111,8 @@ def _image(pairs: Any) -> tuple[Image, _NamelessCells]:
         cell, value = _cell(name, fields)
         cells.append(cell)
         values.append(value)
-    if len(cells) > _MOST_COLUMNS:
-        raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
+    if len(cells) > MAX_COLUMNS:
+        raise ValueError(f"more columns than TiDB's {MAX_COLUMNS}")
     if nameless:
         nameless = list(_groups(nameless))
     return (tuple(cells), values), nameless
@@ -325,7 +324,7 @@ def _refuse_value(_value: str) -> Value:
 
 
 def _doubt(column: Column) -> str:
-    if column.type.kind in (Kind.ENUM, Kind.SET) and not column.elements:
+    if column.type.kind in ELEMENTS and not column.elements:
         return "enum_number"
     return "binary_or_text" if column.type.kind is Kind.TEXT and column.vague else ""
 

@@ -10,7 +10,7 @@ from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import Hint, LossyError
 from ticdc_bridge.schemas.model.table import Column, Value, require_bytes, require_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 
 NUMBERS = frozenset((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET, Kind.BIT))
 _REALS = (Kind.FLOAT, Kind.DOUBLE)
@@ -35,7 +35,7 @@ def reader(column: Column, varchar_base64: bool) -> Read:
         return _base64_text if encoded else text_or_bytes  # TiCDC copies bytes that are not UTF-8
     if kind is Kind.INTEGER:
         return _integer(column.type.bits, column.unsigned, column.vague != "")
-    if kind in (Kind.ENUM, Kind.SET):
+    if kind in ELEMENTS:
         if not column.elements:
             return _number
         return partial(_enum if kind is Kind.ENUM else _set, column.elements)

@@ -24,7 +24,7 @@ from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Index, Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.type_text import type_text
-from ticdc_bridge.schemas.model.types import BY_NAME, BYTES, Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, BYTES, MAX_COLUMNS, Kind
 
 # ---- Simple's tableSchema → table (upstream ticdc `pkg/sink/codec/simple/message.go`, TableSchema).
 
@@ -162,7 +162,6 @@ _ANY_TYPE = "a number, text, a date or anything else"
 _AVRO = bytes([avro.FIRST_BYTE])
 _OTHER_THAN = "neither JSON nor Simple's Avro"
 _MOST_KEPT = 1_000_000  # columns of all tables together
-_MAX_COLUMNS = 4096  # TiDB's own limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +242,7 @@ class SimpleDecoder:
         return DdlEvent("simple", db, name, commit_ts, None, query, {"type": kind}, definition and definition[0])
 
     def _learn(self, schema: Any, commit_ts: int | None, avro: bool) -> tuple[Table, int] | None:
-        if len(schema["columns"]) > _MAX_COLUMNS:
+        if len(schema["columns"]) > MAX_COLUMNS:
             raise ValueError(f"{len(schema['columns'])} columns")
         definition = table_of(schema, avro)
         if definition is not None:

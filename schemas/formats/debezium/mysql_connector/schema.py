@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.schemas.model.types import BY_CONNECT, BY_NAME, Kind
+from ticdc_bridge.schemas.model.types import BY_CONNECT, BY_NAME, FRACTIONAL, Kind
 from ticdc_bridge.schemas.model.values import split_allowed
 
 # ---- Columns of Debezium's MySQL connector: a field of the Connect schema → column.
@@ -58,7 +58,6 @@ SEMANTIC: dict[str, tuple[str, int | None]] = {
 }
 _ALIASES = {"integer": "int", "numeric": "decimal", "fixed": "decimal", "dec": "decimal", "real": "double",
             "bool": "tinyint", "boolean": "tinyint"}  # fmt: skip
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 def column_of(field: Mapping[str, Any]) -> Column:
@@ -142,7 +141,7 @@ def _read_propagated(column: Column, connect: str, parameters: Mapping[str, str]
         return None
     column = replace(column, type=BY_NAME[name], length=length, scale=scale, unsigned="unsigned" in words)
     kind = column.type.kind
-    if kind in _TEMPORAL:
+    if kind in FRACTIONAL:
         return replace(column, length=None, scale=length or 0)
     if kind is Kind.DECIMAL:
         return replace(column, scale=scale or 0)
@@ -303,7 +302,7 @@ def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, 
     if kind is Kind.ENUM:
         escaped = ",".join(e.replace("\\", "\\\\").replace(",", "\\,") for e in column.elements)
         return "string", column.type.semantic, {"allowed": escaped}
-    if kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
+    if kind in (Kind.DATE, *FRACTIONAL):
         name = temporal_name(column, options.time_precision_mode)
         text = ".Iso" in name or kind is Kind.TIMESTAMP
         return ("string" if text else "int32" if name in _INT32 else "int64"), name, {}
@@ -351,8 +350,8 @@ def _source_type(column: Column) -> dict[str, str]:
     """The parameters of `column.propagate.source.type`; the fraction digits of a time are its length."""
     name = column.type.name.upper() + " UNSIGNED" * column.unsigned + " ZEROFILL" * column.zerofill
     parameters = {"type": name}
-    temporal = column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
-    length, scale = (column.scale or None, None) if temporal else (column.length, column.scale)
+    is_fractional = column.type.kind in FRACTIONAL
+    length, scale = (column.scale or None, None) if is_fractional else (column.length, column.scale)
     if length is not None:
         parameters["length"] = str(length)
     if scale is not None:
