@@ -354,10 +354,10 @@ _NO_IDS = {
 def _split_messages(messages: Binaries) -> tuple[Any, Any, Any]:
     """(the bytes, offsets from 0 on, the id of each message or what stands there instead)."""
     offsets = np.ascontiguousarray(messages.offsets, np.int64)
-    data = freeze(np.ascontiguousarray(messages.data, np.uint8)[offsets[0] : offsets[-1]])
+    data = freeze(messages.data[offsets[0] : offsets[-1]], np.uint8)
     offsets = freeze(offsets - offsets[0])
     ids = np.empty(len(offsets) - 1, np.int64)
-    kernel.ids(data, offsets, freeze(np.ascontiguousarray(messages.valid, np.bool_)), MAX_MESSAGE, ids)
+    kernel.ids(data, offsets, freeze(messages.valid, np.bool_), MAX_MESSAGE, ids)
     return data, offsets, ids
 
 

@@ -130,7 +130,7 @@ class AvroWriter:
         """(keys, values, rows that are left, bits of ambiguous TIMESTAMPs)."""
         count, options = len(program), self._options
         arrays = (program, commit_ts, rows.op, rows.after, rows.before, rows.step, rows.start, rows.length, rows.data)
-        plain = kernel.WriteRows(*(freeze(np.ascontiguousarray(array)) for array in arrays))
+        plain = kernel.WriteRows(*map(freeze, arrays))
         modes = kernel.WriteOptions(
             options.avro_include_before_value,
             options.enable_tidb_extension,

@@ -124,7 +124,7 @@ def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, starts: Any) 
 
     index, length = (np.empty((starts.shape[1], len(first)), np.int64) for _ in range(2))
     arrays = (first, step, shape, starts, rows.start, rows.length)
-    first, step, shape, starts, *cells = (freeze(np.ascontiguousarray(array, np.int64)) for array in arrays)
+    first, step, shape, starts, *cells = (freeze(array, np.int64) for array in arrays)
     kernel.by_column(first, step, shape, starts, cells[0], cells[1], index, length)
     return index, length
 

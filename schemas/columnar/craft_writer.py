@@ -118,10 +118,8 @@ def _write(
     short &= bool(options.delete_only_output_handle_key_columns)
     pieces = (commit_ts, image_bits, None, group, rows.after, rows.before, rows.step)
     arrays = [short if piece is None else piece[chosen] for piece in pieces]
-    plain = kernel.RowsToWrite._make(
-        [*(freeze(np.ascontiguousarray(a, np.int64)) for a in arrays), freeze(rows.start), freeze(rows.length),
-         freeze(rows.data)]
-    )  # fmt: skip
+    cells = map(freeze, (rows.start, rows.length, rows.data))
+    plain = kernel.RowsToWrite._make((*(freeze(a, np.int64) for a in arrays), *cells))
     numbers, lengths = (np.zeros((count, 2 * columns), np.int64) for _ in range(2))
     bad = np.zeros(count, np.uint8)
     kernel.measure(layout, plain, numbers, lengths, bad)

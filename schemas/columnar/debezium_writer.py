@@ -294,10 +294,7 @@ class _Batch:
         self._flags = {"commit_ts_unknown": unknown}
         commit_ts = np.ascontiguousarray(np.where(unknown, ~np.maximum(timestamps, 0), rows.commit_ts), np.int64)
         arrays = (unset, commit_ts, rows.after, rows.before, rows.step, rows.start, rows.length)
-        self._cells = kernel.JsonRows._make(
-            [*(freeze(np.ascontiguousarray(array, np.int64)) for array in arrays),
-             freeze(np.ascontiguousarray(rows.data, np.uint8))]
-        )  # fmt: skip
+        self._cells = kernel.JsonRows(*(freeze(array, np.int64) for array in arrays), freeze(rows.data, np.uint8))
         self._program = freeze(np.where(self._find_usable(rows.commit_ts >= NO_COMMIT_TS), self._programs(), -1))
 
     # ---- what each row is
@@ -365,12 +362,7 @@ class _Batch:
         columns = np.array([number for numbers in lists for number in numbers], np.int64)
         sizes = np.zeros(self._count, np.int64)
         kernel.mark_unsized(
-            self._cells,
-            freeze(self._shape),
-            freeze(np.ascontiguousarray(lacks_before)),
-            freeze(ends),
-            freeze(columns),
-            sizes,
+            self._cells, freeze(self._shape), freeze(lacks_before), freeze(ends), freeze(columns), sizes
         )
         return sizes
 

@@ -206,7 +206,7 @@ class TemplateReader(ABC):
         _, back, sizes = np.unique(rows[:, 0], return_inverse=True, return_counts=True)
         rows = rows[sizes[back] <= room]  # a message of more rows is left
         room = min(room, len(rows))
-        columns = [freeze(np.ascontiguousarray(rows[:, k])) for k in (1, 2, 3, 4, 0)]
+        columns = [freeze(rows[:, k]) for k in (1, 2, 3, 4, 0)]
         scanned = json_scan.MessageRows(freeze(buffers.keys), freeze(buffers.values), *columns)
         matched, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
         at, misses, learn_from = 0, 0, 0 if learning else len(rows)

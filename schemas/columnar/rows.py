@@ -177,9 +177,9 @@ class RowsWriter(Protocol):
         ...
 
 
-def freeze(array: Any) -> Any:
-    """A view that can't be written: numba compiles anew for arrays that can."""
-    view = array.view()
+def freeze(array: Any, dtype: Any = None) -> Any:
+    """A contiguous view that can't be written: numba compiles anew for arrays that can."""
+    view = np.ascontiguousarray(array, dtype).view()
     view.flags.writeable = False
     return view
 
@@ -194,7 +194,7 @@ def find_distinct(numbers: Any) -> tuple[Any, Any, Any]:
         return numbers, np.zeros(0, np.int64), np.zeros(0, np.int64)
     if COMPILED:
         few, first, back = np.empty(_FEW, np.int64), np.empty(_FEW, np.int64), np.empty(len(numbers), np.int64)
-        count = find_few(freeze(np.ascontiguousarray(numbers).view(np.int64)), few, first, back)
+        count = find_few(freeze(numbers.view(np.int64)), few, first, back)
         if count >= 0:
             distinct = few[:count].view(numbers.dtype)
             order = np.argsort(distinct)

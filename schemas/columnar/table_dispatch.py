@@ -173,7 +173,7 @@ def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
         data = binaries.data[offsets[0] : offsets[-1]]  # of a slice, its own bytes
         offsets = offsets - offsets[0]
         first = np.where(binaries.valid, offsets[:-1], -1)
-        pieces += [freeze(data), freeze(first), freeze(np.ascontiguousarray(offsets[1:]))]
+        pieces += [freeze(data), freeze(first), freeze(offsets[1:])]
     return MessageBuffers(*pieces)
 
 
