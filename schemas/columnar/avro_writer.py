@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ticdc_bridge.schemas.columnar.debezium_writer import find_refused
 from ticdc_bridge.schemas.columnar.kernels import avro_write as kernel
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.rows import (
@@ -24,7 +25,7 @@ from ticdc_bridge.schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.avro.encoder import OVERHEAD, AvroEncoder, RecordSchema, SchemaIds
 from ticdc_bridge.schemas.formats.avro.values import union_of
-from ticdc_bridge.schemas.formats.base import Context, says_changed
+from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import frame
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
@@ -64,7 +65,10 @@ class AvroWriter:
         program = self._program_of(rows, topics, valued)
         commit_ts, synthetic = self._commit_ts(rows, timestamps, valued)
         program = np.where(commit_ts < NO_COMMIT_TS, -1, program)
-        empty = self._find_empty(rows, program)
+        of = self._made.arrays().of
+        empty = (program >= 0) & ((of[:, 4] < 0) & (of[:, 6] < 0))[program]  # deletes with neither key nor value
+        if self._options.avro_enable_watermark and self._options.enable_tidb_extension:
+            empty &= rows.commit_ts < 0
         if self._options.on_lossy == "error":
             program, empty = np.where(empty, -1, program), np.zeros(count, np.bool_)
         keys, values, left, folds = self._run(rows, program, commit_ts)
@@ -77,9 +81,7 @@ class AvroWriter:
         # A row of which only the key is known can be written as a delete alone.
         key_only = np.array([shape.key_only for shape in rows.shapes], np.bool_)[rows.shape]
         usable = ((rows.op == _C) | (rows.op == _U) | (rows.op == _D)) & ~(key_only & (rows.op != _D))
-        for name, mask in rows.flags.items():
-            if self._options.on_lossy == "error" and says_changed(name):
-                usable &= ~mask
+        usable &= ~find_refused(rows, self._options)
         kinds = (rows.shape * len(topics.names) + topics.of) * 2 + valued
         distinct, first, back = find_distinct(np.where(usable, kinds, -1))
         programs = np.full(len(distinct), -1, np.int64)
@@ -117,14 +119,6 @@ class AvroWriter:
         return np.where(
             is_synthetic, np.where(is_synthetic, timestamps, 0) * ms_to_tso(1), rows.commit_ts
         ), is_synthetic
-
-    def _find_empty(self, rows: Rows, program: Any) -> Any:
-        """Deletes of which nothing would be left: neither key nor value."""
-        of = self._made.arrays().of
-        empty = (program >= 0) & ((of[:, 4] < 0) & (of[:, 6] < 0))[program]
-        if self._options.avro_enable_watermark and self._options.enable_tidb_extension:
-            empty &= rows.commit_ts < 0
-        return empty
 
     def _run(self, rows: Rows, program: Any, commit_ts: Any) -> tuple[Binaries, Binaries, Any, Any]:
         """(keys, values, rows that are left, bits of ambiguous TIMESTAMPs)."""

@@ -88,10 +88,10 @@ def read_columns(
     )
     result = []
     for n, column in enumerate(columns):
-        form, valid = _form_of_values(column), length[n] >= 0
+        form, valid = "bit" if column.type.kind is Kind.BIT else form_of(column).name.lower(), length[n] >= 0
         values, offsets = start[n], None
-        if form == "decimal":
-            values = _decimals(column, data, start[n], length[n], bad)
+        if column.type.kind is Kind.DECIMAL and is_decimal128(column):
+            form, values = "decimal", _decimals(column, data, start[n], length[n], bad)
         elif form in ("text", "bytes"):
             values, offsets = _texts(data, start[n], length[n])
         elif form != "int":
@@ -127,13 +127,6 @@ def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, starts: Any) 
     first, step, shape, starts, *cells = (freeze(array, np.int64) for array in arrays)
     kernel.by_column(first, step, shape, starts, cells[0], cells[1], index, length)
     return index, length
-
-
-def _form_of_values(column: Column) -> str:
-    """`ColumnValues.form`."""
-    if column.type.kind is Kind.DECIMAL and is_decimal128(column):
-        return "decimal"
-    return "bit" if column.type.kind is Kind.BIT else form_of(column).name.lower()
 
 
 def _decimals(column: Column, data: Any, start: Any, length: Any, bad: Any) -> Any:

@@ -56,7 +56,9 @@ class CraftTableReader:
         most = int((ends[index] - starts[index]).sum()) // 14 + 1
         room = min(max(CELLS // count, 1024), MAX_EVENTS, most)
         at, first, last = 0, np.ascontiguousarray(starts[index]), np.ascontiguousarray(ends[index])
-        scratch = _new_scratch(room, count)
+        by_event = [np.empty(max(room, count, 2), np.int64) for _ in range(8)]
+        terms = [np.empty(_TERMS, np.int64) for _ in range(2)]
+        scratch = kernel.ScanScratch._make((*by_event, *terms, np.zeros(kernel.STATES, np.int64)))
         while at < len(index):
             pieces: list[Any] = [*memory.new_cells(2 * count, room)]
             pieces += [np.empty(room, np.int64) for _ in range(4)]
@@ -104,22 +106,11 @@ def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int, floats
     masks = [_mask(c) for c in columns]
     numbers = [floats if c.type.kind is Kind.FLOAT else int(c.type.kind in _NUMBERS) * kernel.NUMBER for c in columns]
     roles = [kernel.DATABASE * (n == table.id.db) + kernel.TABLE * (n == table.id.table) for n in names]
-
-    def array(numbers: list[int]) -> Any:
-        return np.array(numbers, np.int64)
-
-    return kernel.ScanTargets(
-        np.frombuffer(b"".join(texts), np.uint8),
-        np.cumsum(array([len(t) for t in texts])),
-        array(roles),
-        array([indexes.get(n, -1) for n in names]),
-        array([code for code, _ in kinds]),
-        array([flags & mask for (_, flags), mask in zip(kinds, masks, strict=True)]),
-        array(masks),
-        array(numbers),
-        low,
-        high,
-    )
+    slots, codes = [indexes.get(n, -1) for n in names], [code for code, _ in kinds]
+    wanted = [flags & mask for (_, flags), mask in zip(kinds, masks, strict=True)]
+    arrays = (np.array(piece, np.int64) for piece in (roles, slots, codes, wanted, masks, numbers))
+    ends = np.cumsum([len(t) for t in texts], dtype=np.int64)
+    return kernel.ScanTargets(np.frombuffer(b"".join(texts), np.uint8), ends, *arrays, low, high)
 
 
 def _mask(column: Column) -> int:
@@ -127,13 +118,6 @@ def _mask(column: Column) -> int:
     kind = column.type.kind
     unsigned = 0 if kind in (Kind.BIT, Kind.YEAR) else UNSIGNED
     return unsigned | (BINARY if kind in (Kind.TEXT, Kind.BINARY) else 0)
-
-
-def _new_scratch(room: int, count: int) -> Any:
-    size = max(room, count, 2)
-    by_event: list[Any] = [np.empty(size, np.int64) for _ in range(8)]
-    terms: list[Any] = [np.empty(_TERMS, np.int64) for _ in range(2)]
-    return kernel.ScanScratch._make([*by_event, *terms, np.zeros(kernel.STATES, np.int64)])
 
 
 # ---------------------------------------------------------------------------------------------- values

@@ -178,7 +178,6 @@ def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
 
 
 def _image_of(buffers: MessageBuffers, index: Any) -> MessageBuffers:
-    """The messages at `index`."""
     key_first, key_last, value_first, value_last = (
         freeze(array[index]) for array in (buffers.key_first, buffers.key_last, buffers.value_first, buffers.value_last)
     )
@@ -268,15 +267,11 @@ class _Table:
 
     def _make_version(self, version: TableVersion, high: int) -> _Version:
         table, low, options = version.table, version.commit_ts + 1, self.context.options
-        decoder: CraftTableReader | TemplateReader
         if self.format == "craft":
-            decoder = CraftTableReader(table, low, high, options.craft_float)
-        elif self.format == "debezium":
-            decoder = DebeziumTableReader(table, options, low, high, keyed=True, complete=self.complete)
-        else:
-            decoder = OpenTableReader(table, options, low, high, self.complete)
-        zone = "UTC" if self.format == "debezium" else options.time_zone
-        return _Version(version, high, decoder, zone)
+            return _Version(version, high, CraftTableReader(table, low, high, options.craft_float), options.time_zone)
+        if self.format == "debezium":
+            return _Version(version, high, DebeziumTableReader(table, options, low, high, self.complete), "UTC")
+        return _Version(version, high, OpenTableReader(table, options, low, high, self.complete), options.time_zone)
 
 
 def _versions(tables: TableSource | None, id_: TableId) -> Iterator[TableVersion]:
