@@ -110,7 +110,7 @@ def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int, floats
     wanted = [flags & mask for (_, flags), mask in zip(kinds, masks, strict=True)]
     arrays = (np.array(piece, np.int64) for piece in (roles, slots, codes, wanted, masks, numbers))
     ends = np.cumsum([len(t) for t in texts], dtype=np.int64)
-    return kernel.ScanTargets(np.frombuffer(b"".join(texts), np.uint8), ends, *arrays, low, high)
+    return kernel.ScanTargets._make((np.frombuffer(b"".join(texts), np.uint8), ends, *arrays, low, high))
 
 
 def _mask(column: Column) -> int:

@@ -286,7 +286,8 @@ class _Batch:
         self._flags = {"commit_ts_unknown": unknown}
         commit_ts = np.ascontiguousarray(np.where(unknown, ~np.maximum(timestamps, 0), rows.commit_ts), np.int64)
         arrays = (unset, commit_ts, rows.after, rows.before, rows.step, rows.start, rows.length)
-        self._cells = kernel.JsonRows(*(freeze(array, np.int64) for array in arrays), freeze(rows.data, np.uint8))
+        by_cell = (freeze(array, np.int64) for array in arrays)
+        self._cells = kernel.JsonRows._make((*by_cell, freeze(rows.data, np.uint8)))
         self._program = freeze(np.where(self._find_usable(rows.commit_ts >= NO_COMMIT_TS), self._programs(), -1))
 
     # ---- what each row is
