@@ -198,14 +198,12 @@ def _convert(draft: _TableDraft, clause: statements.ConvertTo) -> Table:
     return replace(draft.table, columns=columns, charset=charset.name, collate=charset.collate)
 
 
-def _keep_table(draft: _TableDraft, _: statements.Clause) -> Table:
-    return draft.table
-
-
 _CLAUSES: dict[type, Callable[[_TableDraft, Any], Table]] = {
     statements.AddColumns: _add_columns, statements.ChangeColumn: _change_column,
     statements.RenameColumn: _rename_column, statements.DropColumn: _drop_column, statements.SetDefault: _set_default,
     statements.AddIndex: _add_index, statements.DropIndex: _drop_index, statements.RenameIndex: _rename_index,
     statements.SetOptions: _set_options, statements.ConvertTo: _convert,
-    statements.RenameTo: _keep_table, statements.ExchangePartition: _keep_table, statements.NoColumnEffect: _keep_table,
+    **dict.fromkeys(
+        (statements.RenameTo, statements.ExchangePartition, statements.NoColumnEffect), lambda draft, _: draft.table
+    ),
 }  # fmt: skip

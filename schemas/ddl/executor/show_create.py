@@ -63,18 +63,14 @@ def unwritable_keys(table: Table) -> dict[str, str]:
 
 def _key_texts(table: Table, unknown: str = "") -> dict[str, str]:
     """Each key's words and name → its columns in brackets. unknown: as in `show_create`."""
-    return {
-        key_name(index): "("
-        + ",".join(_part(c, n) if c in table.by_name else unknown for c, n in index.parts)
-        + ")"
-        + (f" WHERE {index.condition.replace(UNREAD, unknown or '(NULL)')}" if index.condition else "")
-        for index in table.indexes
-        if index.columns and (unknown or table.by_name.keys() >= set(index.columns))
-    }
-
-
-def _part(name: str, length: int | None) -> str:
-    return quote_name(name) + (f"({length})" if length else "")
+    texts = {}
+    for index in table.indexes:
+        if index.columns and (unknown or table.by_name.keys() >= set(index.columns)):
+            named = [(c, quote_name(c) + (f"({length})" if length else "")) for c, length in index.parts]
+            parts = ",".join(text if c in table.by_name else unknown for c, text in named)
+            condition = index.condition.replace(UNREAD, unknown or "(NULL)")
+            texts[key_name(index)] = f"({parts})" + (f" WHERE {condition}" if condition else "")
+    return texts
 
 
 def key_name(index: Index) -> str:

@@ -52,7 +52,7 @@ def charset_words(c: Cursor) -> bool:
 def placement_policy(c: Cursor) -> None:
     """After PLACEMENT POLICY: a policy's name."""
     if not c.accept("SET", "DEFAULT"):
-        c.skip_equals()
+        c.accept("=")
         c.word_or_text("a policy")
 
 
@@ -194,7 +194,7 @@ def _with_option(c: Cursor, column: ColumnDef) -> ColumnDef | None:
             if column.collate:
                 c.refuse("Multiple COLLATE clauses")
             c.advance()
-            c.skip_equals()
+            c.accept("=")
             return replace(column, collate=c.word_or_text("a collation").lower())
         case "GENERATED" | "AS":
             if c.accept("GENERATED"):
@@ -226,7 +226,7 @@ def _skip_option(c: Cursor) -> bool:
                 c.fail(*choices)
         case "SECONDARY_ENGINE_ATTRIBUTE":
             c.advance()
-            c.skip_equals()
+            c.accept("=")
             c.string()
         case "SRID":
             c.refuse("TiDB has no spatial types")
