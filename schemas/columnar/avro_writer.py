@@ -25,12 +25,11 @@ from ticdc_bridge.schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.avro.encoder import OVERHEAD, AvroEncoder, RecordSchema, SchemaIds
 from ticdc_bridge.schemas.formats.avro.values import union_of
-from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.base import Context, SchemasInMemory
 from ticdc_bridge.schemas.formats.framing import frame
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
@@ -240,19 +239,6 @@ _FIELDS = {Kind.YEAR: "YEAR", Kind.FLOAT: "FLOAT", Kind.DOUBLE: "DOUBLE", Kind.B
 
 
 # ---------------------------------------------------------------------------------------------- compiling
-class _NoSchemas:
-    """A SchemaSource that has one id for all."""
-
-    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
-        raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="nothing")
-
-    def newest(self, subject: str) -> str | None:
-        return None
-
-    def id_of(self, subject: str, schema: str) -> SchemaId:
-        return 1
-
-
 def warm() -> bool:
     """Compiles the kernels or loads them from the cache (`schemas.columnar.kernels.jit`): once in a driver or an image.
 
@@ -266,4 +252,4 @@ def warm() -> bool:
         (RowShape(table, table.columns, ("id",)),), ones - 1, ones - 1, ones, np.array([ord("c")], np.uint8), ones - 1,
         -ones, ones, ones, ones * 8, np.zeros(0, np.uint8),
     )  # fmt: skip
-    return not AvroWriter(Context(_NoSchemas())).write(rows, Topics(["t"], ones - 1), ones).left.any()
+    return not AvroWriter(Context(SchemasInMemory())).write(rows, Topics(["t"], ones - 1), ones).left.any()

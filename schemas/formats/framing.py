@@ -167,6 +167,11 @@ def json_body(data: bytes) -> bytes:
     return data[pos:] if data[pos : pos + 1] == b"{" and data.rstrip()[-1:] == b"}" else data
 
 
+def malformed_error(where: str, details: str) -> WireError:
+    """The error of a key or value that is no message of its format; details are cut."""
+    return WireError("MALFORMED", where=where, details=details[:300])
+
+
 def inflated(data: bytes, other_than: str) -> bytes:
     """A message in JSON, or what a Snappy block or an LZ4 frame holds. WireError MALFORMED, TOO_LARGE.
 
@@ -180,8 +185,7 @@ def inflated(data: bytes, other_than: str) -> bytes:
 
 
 def _not_json(data: bytes, other_than: str, error: ValueError) -> WireError:
-    details = with_body_name(f"{other_than}: {reason_of(error)}", data)[:300]
-    return WireError("MALFORMED", where="value", details=details)
+    return malformed_error("value", with_body_name(f"{other_than}: {reason_of(error)}", data))
 
 
 def json_object(data: bytes, other_than: str) -> tuple[dict[str, Any], bool]:
@@ -217,11 +221,8 @@ def unframe(data: bytes, where: str) -> tuple[SchemaId, int]:
         if data[1]:
             raise WireError("NOT_FRAMED", where=where, details=f"AWS Glue compression {data[1]} is not known")
         return str(UUID(bytes=data[2:18])), 18
-    raise WireError(
-        "NOT_FRAMED",
-        where=where,
-        details=with_body_name(f"the first byte is 0x{data[0]:02x}, not 0x00", data, json_read=False),
-    )
+    details = with_body_name(f"the first byte is 0x{data[0]:02x}, not 0x00", data, json_read=False)
+    raise WireError("NOT_FRAMED", where=where, details=details)
 
 
 def unframe_inflated(data: bytes, where: str) -> tuple[SchemaId, bytes, int]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.codec.avro import TruncatedValue
-from ticdc_bridge.schemas.formats.base import Context, Decoder, FieldLocator, FieldPosition
+from ticdc_bridge.schemas.formats.base import Context, Decoder, FieldLocator, FieldPosition, SchemasInMemory
 from ticdc_bridge.schemas.formats.definitions import name_mismatch
 from ticdc_bridge.schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
 from ticdc_bridge.schemas.formats.framing import names_schema, unframe_field
@@ -143,25 +143,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Registered = Callable[[SchemaId, str | None], list[tuple[str, int]]]
 """Schema id, and the subject of the message's topic → the subjects and versions it is registered as."""
-
-
-class SchemasInMemory:
-    """A registry in memory, for what a message would be in another format: nothing is registered anywhere."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-
-    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
-        if not isinstance(schema_id, int) or not 0 < schema_id <= len(self._texts):
-            raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="explain")
-        return self._texts[schema_id - 1]
-
-    def newest(self, subject: str) -> str | None:
-        return None
-
-    def id_of(self, subject: str, schema: str) -> SchemaId:
-        self._texts.append(schema)
-        return len(self._texts)
 
 
 @dataclass(frozen=True, slots=True)

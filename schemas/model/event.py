@@ -99,10 +99,10 @@ class RowChange:
         if name not in self.flags:
             self.flags.append(name)
 
-    def note_mismatch(self, mismatch: DefinitionMismatch) -> None:
-        """Says that the row was read without its table's definition."""
+    def note_mismatch(self, mismatch: DefinitionMismatch | None) -> None:
+        """Says that the row was read without its table's definition; None: there was none, or it was used."""
         self.mismatch = mismatch
-        for column in mismatch.columns[:_MOST_COLUMNS]:
+        for column in mismatch.columns[:_MOST_COLUMNS] if mismatch else ():
             self.flag(f"definition_mismatch:{column.name}")
 
     def in_zone(self, column: str, text: Value, zone: str) -> Value:

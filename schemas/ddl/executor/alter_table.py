@@ -11,6 +11,7 @@ from ticdc_bridge.schemas.ddl.executor.default_values import with_default
 from ticdc_bridge.schemas.ddl.executor.details import details_after, renamed
 from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.names import repeated_name
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.types import MAX_COLUMNS
 
@@ -127,9 +128,7 @@ def _rename_columns(table: Table, renames: dict[str, str]) -> Table:
     if not renames:
         return table
     columns = tuple(replace(c, name=renames.get(c.name, c.name)) for c in table.columns)
-    names = [c.name.lower() for c in columns]
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
+    if (twice := repeated_name([c.name.lower() for c in columns])) is not None:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} would have two columns {twice}")
     indexes = (replace(i, columns=tuple(renames.get(n, n) for n in i.columns)) for i in table.indexes)
     details = renamed(table.details, {old.lower(): new for old, new in renames.items()})

@@ -16,6 +16,7 @@ from ticdc_bridge.schemas.ddl.executor.column_types import column
 from ticdc_bridge.schemas.ddl.executor.details import details_of_create
 from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.names import repeated_name
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import MAX_COLUMNS
 
@@ -124,9 +125,7 @@ def _new_table(s: statements.CreateTable, id_: TableId, database: Charset) -> Ta
         raise DdlError("DDL_NOT_APPLICABLE", details=details)
     charset = resolve(s.options.charset, s.options.collate, database)
     columns = tuple(replace(column(c, charset), id=number) for number, c in enumerate(s.columns, 1))
-    names = [c.name.lower() for c in columns]
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
+    if (twice := repeated_name([c.name.lower() for c in columns])) is not None:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {id_} would have two columns {twice}")
     table = Table(id_, columns, (), charset.name, charset.collate, s.options.comment or "")
     # The table's own indexes come before those of its columns (upstream `buildColumnsAndConstraints`).

@@ -19,7 +19,7 @@ from ticdc_bridge.schemas.codec.json_exact import Number, name_other_form, utf8
 from ticdc_bridge.schemas.ddl.parser.column_definitions import TYPE_NAMES
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, same_type
-from ticdc_bridge.schemas.formats.framing import inflated, json_object
+from ticdc_bridge.schemas.formats.framing import inflated, json_object, malformed_error
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
@@ -73,8 +73,11 @@ class CanalJsonDecoder:
             tidb = body.get("_tidb") or {}
             location = tidb.get("claimCheckLocation")
             if location:
-                body, replaced = self._fetch_claim(utf8(location, "claimCheckLocation"))
+                uri = utf8(location, "claimCheckLocation")
+                body, replaced = claim_check.fetch_value(self._context.claims, uri, _parse)
                 tidb = body.get("_tidb") or {}
+                if tidb.get("claimCheckLocation"):
+                    raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file points to another file")
             kind = utf8(body["type"], "type").upper()
             if kind == "TIDB_WATERMARK":
                 return [Watermark("canal-json", json_exact.integer(tidb["watermarkTs"], "watermarkTs"))]
@@ -87,13 +90,7 @@ class CanalJsonDecoder:
             return _statement(body, kind, commit_ts)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             reason = name_other_form(body, "canal-json") or reason_of(error)
-            raise WireError("MALFORMED", where="value", details=f"not a Canal-JSON message: {reason}"[:300]) from error
-
-    def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:
-        body, replaced = claim_check.fetch_value(self._context.claims, location, _parse)
-        if (body.get("_tidb") or {}).get("claimCheckLocation"):
-            raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
-        return body, replaced
+            raise malformed_error("value", f"not a Canal-JSON message: {reason}") from error
 
     def _rows(
         self, body: dict[str, Any], kind: str, commit_ts: int | None, key_only: bool, replaced: bool
@@ -116,21 +113,18 @@ class CanalJsonDecoder:
             if not image:
                 raise ValueError("a row without columns")
             flags: dict[str, None] = {}
-            row = _row(table, image, flags, replaced, by_name)
+            row: dict[str, Value] | None = _row(table, image, flags, replaced, by_name)
             before = None if op != "u" or old is None else _row(table, old[number], flags, replaced, by_name)
             if op == "d":
-                before, row_after = row, None
-            else:
-                row_after = row
+                before, row = row, None
             if key_only and op != "d":
                 flags["handle_key_only"] = None
             event = RowChange(
-                "canal-json", table, op, commit_ts, before, row_after,  # type: ignore[arg-type]
+                "canal-json", table, op, commit_ts, before, row,  # type: ignore[arg-type]
                 tuple(c.name for c in table.columns if c.handle_key), self._context.options.time_zone, None,
                 version.commit_ts if version else None, list(flags), {**_time_extra(commit_ts, es), **others}, key_only,
             )  # fmt: skip
-            if mismatch is not None:
-                event.note_mismatch(mismatch)
+            event.note_mismatch(mismatch)
             events.append(event)
         return events
 

@@ -56,21 +56,14 @@ def _read_column(listed: dict[str, Any], primary: tuple[str, ...]) -> Column:
         vague = f"{type_.name} with the default CURRENT_TIMESTAMP or {_CLOCK}"
     elif type_.kind is Kind.BIT and default is not None and int(str(default), 2) >> (length or 1):
         vague, default = f"bit({length}) with another default than the message says", None
+    elements = tuple(_unquote(e) for e in listed["enumValues"] or ())
     return Column(
-        str(listed["name"]),
-        type_,
-        unsigned="unsigned" in words,
-        length=length,
-        scale=scale,
-        elements=tuple(_unquote(e) for e in listed["enumValues"] or ()),
-        nullable=bool(listed["optional"]),
+        str(listed["name"]), type_, "unsigned" in words, length, scale, elements, nullable=bool(listed["optional"]),
         has_default=default is not None,
-        default=None if default is None else _read_default(type_.kind, str(default), length),
-        vague=vague,
-        handle_key=listed["name"] in primary,
-        primary_key=listed["name"] in primary,
+        default=None if default is None else _read_default(type_.kind, str(default), length), vague=vague,
+        handle_key=listed["name"] in primary, primary_key=listed["name"] in primary,
         charset=str(listed["charsetName"] or ""),
-    )
+    )  # fmt: skip
 
 
 def _unquote(element: Any) -> str:

@@ -3,7 +3,7 @@
 Source: upstream ticdc `codec/debezium`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
@@ -12,28 +12,22 @@ from typing import Any
 from ticdc_bridge.schemas.codec import avro_schema, compression, json_exact
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
-from ticdc_bridge.schemas.formats.base import (
-    Context,
-    commit_ts_of,
-    complete_before,
-    record_time,
-    refuse_changed,
-    required_commit_ts,
-)
+from ticdc_bridge.schemas.formats import base
 from ticdc_bridge.schemas.formats.debezium import avro_schema as avro_publish
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
-from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.formats.debezium import row_reader, schema_changes
 from ticdc_bridge.schemas.formats.debezium import values as fields
 from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, RowValues, document, row_values
-from ticdc_bridge.schemas.formats.debezium.row_reader import (
-    ANY_TYPE,
-    DebeziumRowReader,
-    MessageContent,
-    commit_ts_of_source,
-)
 from ticdc_bridge.schemas.formats.debezium.side_messages import check_connector, java_text, of_somebody_else
 from ticdc_bridge.schemas.formats.definitions import unknown_type_error
-from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, frame, json_body, unframe_field
+from ticdc_bridge.schemas.formats.framing import (
+    MAX_MESSAGE,
+    check_size,
+    frame,
+    json_body,
+    malformed_error,
+    unframe_field,
+)
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.formats.other_fields import members_of, members_text, other_fields
 from ticdc_bridge.schemas.model import values
@@ -56,7 +50,7 @@ FORMATS = ("debezium", "debezium-avro")
 
 def read_event(
     format_: str,
-    rows: DebeziumRowReader,
+    rows: row_reader.DebeziumRowReader,
     payload: dict[str, Any],
     keys: tuple[str, ...],
     token: Hashable,
@@ -69,7 +63,7 @@ def read_event(
         if not isinstance(source, dict) or "position" in payload or not ("op" in payload or "ddl" in payload):
             raise ValueError(of_somebody_else(payload) or "it has neither op nor ddl, or no source")
         check_connector(source, format_)
-        commit_ts = commit_ts_of_source(source)
+        commit_ts = row_reader.commit_ts_of_source(source)
         extra = _extra(payload, source) | other_fields(payload=(payload, _PAYLOAD), source=(source, _SOURCE))
         if "ddl" in payload:
             extra = {"tableChanges": json_exact.python(payload.get("tableChanges")), **extra}
@@ -80,10 +74,9 @@ def read_event(
             if commit_ts is None:
                 raise ValueError("a watermark without commit_ts")
             return Watermark(format_, commit_ts, extra)
-        return rows.read(MessageContent(payload, source, token, described, keys), commit_ts, extra)
+        return rows.read(row_reader.MessageContent(payload, source, token, described, keys), commit_ts, extra)
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        details = f"not a TiCDC Debezium event: {reason_of(error)}"[:300]
-        raise WireError("MALFORMED", where="value", details=details) from error
+        raise malformed_error("value", f"not a TiCDC Debezium event: {reason_of(error)}") from error
 
 
 _PAYLOAD = frozenset(
@@ -123,7 +116,7 @@ def ticdc_extra(event: Event) -> dict[str, Any]:
 
 def change_written(event: RowChange, options: Options) -> tuple[str, Row | None, bool]:
     """(op, old row, whether that is the key alone) as a row is written; flags an update whose old row is not known."""
-    before = complete_before(event)
+    before = base.complete_before(event)
     if event.op != "u":
         return event.op, before, event.key_only
     if options.no_old_value:
@@ -144,7 +137,7 @@ def ddl_payload(
     event: DdlEvent, changes: list[dict[str, Any]], cluster_id: str, origin: Message, options: Options
 ) -> dict[str, Any]:
     """The payload of a DDL message, in TiCDC's key order. WireError INVALID_VALUE for a commit_ts that is none."""
-    commit_ts, extra = required_commit_ts(event, origin, options) or 0, ticdc_extra(event)
+    commit_ts, extra = base.required_commit_ts(event, origin, options) or 0, ticdc_extra(event)
     return {
         "source": {
             **source_fields(TableId(event.db, event.table), commit_ts, cluster_id), "cluster_id": cluster_id,
@@ -197,8 +190,7 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
             raise ValueError("its payload is no object")
     except ValueError as error:
         reason = java_text(data) or with_body_name(reason_of(error), data)
-        details = f"not a TiCDC Debezium message: {reason}"[:300]
-        raise WireError("MALFORMED", where=where, details=details) from error
+        raise malformed_error(where, f"not a TiCDC Debezium message: {reason}") from error
     return payload, rest
 
 
@@ -246,7 +238,7 @@ class ColumnTexts:
 class RowTexts:
     """Compiled per table. columns: of rows, in order; key: of the key. key_layout: of a message's key.
 
-    values: by what a row event is (`kind_of_row`), the layout of a message's value.
+    values: by the op of a row event ("u-": an update without its old row), the layout of a message's value.
     """
 
     columns: tuple[ColumnTexts, ...]
@@ -257,11 +249,6 @@ class RowTexts:
 
 KINDS = ("c", "u", "u-", "d")
 """The kinds of row that cells can say."""
-
-
-def kind_of_row(op: str, before: bool) -> str:
-    """The name of a row event's layout: its op, or "u-" for an update without its old row."""
-    return "u-" if op == "u" and not before else op
 
 
 _IMAGES: dict[str, dict[str, Any]] = {
@@ -313,7 +300,7 @@ def compile_plan(
 
 def _cells(table: Table, options: Options, same_format: bool) -> Iterator[ColumnTexts]:
     for column in table.columns:
-        unsure = column.vague == ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
+        unsure = column.vague == row_reader.ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
         if column.vague and (unsure or options.enable_tidb_extension):
             raise unknown_type_error(column)
         if not column.virtual:
@@ -338,9 +325,14 @@ def envelope(op: str, source: Mapping[str, Any], images: Mapping[str, Any]) -> d
 
 def layout(payload: Any, schema: str, options: Options) -> Layout:
     """A key or value with its payload, slots in it, and its schema where that is written."""
-    pieces: list[str | Slot] = ['{"payload":', *_pieces(payload)]
-    pieces.append("}" if options.debezium_disable_schema else f',"schema":{schema}}}')
-    return tuple(_merge_pieces(pieces))
+    end = "}" if options.debezium_disable_schema else f',"schema":{schema}}}'
+    merged: list[str | Slot] = ['{"payload":']
+    for piece in (*_pieces(payload), end):
+        if isinstance(piece, Slot):
+            merged += [piece, ""]
+        else:
+            merged[-1] = f"{merged[-1]}{piece}"
+    return tuple(merged)
 
 
 def _pieces(value: Any) -> Iterator[str | Slot]:
@@ -365,24 +357,12 @@ def _text(text: str) -> str:
     return publish.compact_json(text)
 
 
-def _merge_pieces(pieces: Iterable[str | Slot]) -> Iterator[str | Slot]:
-    literal = ""
-    for piece in pieces:
-        if isinstance(piece, Slot):
-            yield literal
-            yield piece
-            literal = ""
-        else:
-            literal += piece
-    yield literal
-
-
 # ---------------------------------------------------------------------------------- decoder
 class DebeziumDecoder:
     """Reads rows, DDL and watermarks; column types come from the table version, else from the message's schema."""
 
-    def __init__(self, context: Context) -> None:
-        self._rows = DebeziumRowReader(fields.ticdc_dialect("debezium"), context)
+    def __init__(self, context: base.Context) -> None:
+        self._rows = row_reader.DebeziumRowReader(fields.ticdc_dialect("debezium"), context)
         self._schemas: BoundedCache[str, dict[str, Any] | None] = BoundedCache(1024, 8 << 20, lambda text, _: len(text))
 
     def decode(self, message: Message) -> list[Event]:
@@ -400,7 +380,7 @@ class DebeziumDecoder:
         try:
             self._schema_of(schema)
         except ValueError as error:
-            raise WireError("MALFORMED", where="key", details=reason_of(error)[:300]) from error
+            raise malformed_error("key", reason_of(error)) from error
         return tuple(payload)
 
     def _schema_of(self, rest: str) -> dict[str, Any] | None:
@@ -413,7 +393,7 @@ class DebeziumDecoder:
 class DebeziumEncoder:
     """Writes what TiCDC's encoder writes. `ts_ms` is the commit's time: the same input gives the same bytes."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: base.Context) -> None:
         self._options = context.options
         self._tables = context.tables
         self._plans: BoundedCache[tuple[Any, ...], tuple[Table, RowTexts]] = BoundedCache()
@@ -424,13 +404,13 @@ class DebeziumEncoder:
             return [self._ddl(event, origin)]
         if isinstance(event, Watermark):
             return [self._watermark(event, origin)] if self._options.enable_tidb_extension else []
-        refuse_changed(event, self._options, keeps="lossy_decimal")  # it is a double here too
+        base.refuse_changed(event, self._options, keeps="lossy_decimal")  # it is a double here too
         if event.key_only:
             event.flag("key_only_delete")
         op, before, key_only = change_written(event, self._options)
         rows = [before, event.after]
         extra = ticdc_extra(event)
-        commit_ts = commit_ts_of(event)
+        commit_ts = base.commit_ts_of(event)
         plan = self._plan(event, rows, key_only, extra, commit_ts is not None)
         key = event.before if event.op == "d" else event.after
         texts = {
@@ -440,11 +420,10 @@ class DebeziumEncoder:
         }
         if commit_ts is None:
             event.flag("commit_ts_unknown")
-        texts |= _times(commit_ts, extra, record_time(origin))
+        texts |= _times(commit_ts, extra, base.record_time(origin))
         if OTHER_FIELDS in extra:
             texts |= {Slot.SOURCE_MORE: members_text(extra, "source"), Slot.MORE: members_text(extra, "payload")}
-        value = plan.values[kind_of_row(op, rows[0] is not None)]
-        return [_message(origin, plan.key_layout, value, texts)]
+        return [_message(origin, plan.key_layout, plan.values["u-" if op == "u" and before is None else op], texts)]
 
     def _watermark(self, event: Watermark, origin: Message) -> Message:
         extra = ticdc_extra(event)
@@ -473,14 +452,14 @@ class DebeziumEncoder:
         self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any], has_commit_ts: bool
     ) -> RowTexts:
         table, cluster_id = event.table, extra.get("cluster_id", self._options.cluster_id)
-        # Two kinds are enough: milliseconds, and microseconds.
-        scales = {
-            c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized_columns(table)
-        }
+        scales = {}
+        for column in unsized_columns(table):  # two kinds are enough: milliseconds, and microseconds
+            text = next((value for row in rows if row and isinstance(value := row.get(column.name), str)), "")
+            scales[column.name] = 3 if values.fraction_digits(text) <= 3 else 6
         row_names = frozenset(rows[0] or ()) if key_only else None
         same_format, more = event.format == "debezium", OTHER_FIELDS in extra
         of = (id(table), tuple(scales.values()), row_names, cluster_id, same_format, more, has_commit_ts)
-        if of in self._plans and self._plans[of][0] is table:
+        if of in self._plans:
             return self._plans[of][1]
         plan = compile_plan(table, scales, row_names, cluster_id, self._options, same_format, more, has_commit_ts)
         self._plans[of] = table, plan
@@ -525,10 +504,6 @@ def _row_text(cells: tuple[ColumnTexts, ...], row: Row, event: RowChange, key_on
     return "{" + ",".join(out) + "}"
 
 
-def _first_text(rows: list[Row | None], name: str) -> str:
-    return next((value for row in rows if row and isinstance(value := row.get(name), str)), "")
-
-
 _Asked = tuple[SchemaId, str, str | None]
 """A schema's id, the part of the message that has it, and the topic: ids are counted in each context of a registry."""
 
@@ -543,9 +518,9 @@ _Asked = tuple[SchemaId, str, str | None]
 class DebeziumAvroDecoder:
     """Decodes with the writer schema of each record, looked up by id and compiled once."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: base.Context) -> None:
         self._source = context.schemas
-        self._rows = DebeziumRowReader(fields.ticdc_dialect("debezium-avro"), context)
+        self._rows = row_reader.DebeziumRowReader(fields.ticdc_dialect("debezium-avro"), context)
         self._documents: BoundedCache[_Asked, ConnectSchema] = BoundedCache(100_000)
 
     def decode(self, message: Message) -> list[Event]:
@@ -599,7 +574,7 @@ class _Plan:
 class DebeziumAvroEncoder:
     """Writes what TiCDC's encoder writes. `ts_ms` is the commit's time where the event does not carry it."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: base.Context) -> None:
         self._context = context
         self._options = context.options
         self._plans: BoundedCache[tuple[Any, ...], tuple[Table, _Plan]] = BoundedCache()
@@ -617,7 +592,7 @@ class DebeziumAvroEncoder:
         if origin.topic is None:
             details = f"Debezium Avro needs a topic for its subjects, and the message has none: give {Hint.TOPIC}"
             raise WireError("USAGE", details=details)
-        refuse_changed(event, self._options)
+        base.refuse_changed(event, self._options)
         extra = ticdc_extra(event)
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
         plan = self._plan(event.table, origin.topic, cluster_id)
@@ -630,7 +605,7 @@ class DebeziumAvroEncoder:
         image = images[0] if event.op == "d" else images[1]
         if image is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
-        commit_ts = required_commit_ts(event, origin, self._options)
+        commit_ts = base.required_commit_ts(event, origin, self._options)
         if commit_ts is None:
             event.flag("commit_ts_unknown")
         source = {**source_fields(event.table.id, commit_ts or 0, cluster_id), "snapshot": None, "thread": None}
@@ -646,7 +621,7 @@ class DebeziumAvroEncoder:
 
     def _plan(self, table: Table, topic: str, cluster_id: str) -> _Plan:
         entry = self._plans.get((topic, id(table), cluster_id))
-        if entry is not None and entry[0] is table:
+        if entry is not None:
             return entry[1]
         texts = avro_publish.row_schemas(table, self._options, cluster_id)
         columns = tuple(c for c in table.columns if not c.virtual)

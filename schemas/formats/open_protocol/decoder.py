@@ -11,7 +11,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
 from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, malformed_error
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.formats.open_protocol import values as cell_values
 from ticdc_bridge.schemas.formats.open_protocol.schema import ColumnHeader, describe
@@ -261,8 +261,7 @@ class OpenRowReader:
         if len(document) > 2 or (len(document) == 2 and op != "u"):
             event.extra |= others_of("value", dict(document), _IMAGES)  # written again as it is
         _note_zeros(event, layout, (("after", after), ("before", before)))
-        if layout.mismatch is not None:
-            event.note_mismatch(layout.mismatch)
+        event.note_mismatch(layout.mismatch)
         for name in marked:
             event.flag(f"replaced_utf8:{name}")
         for name in unnamed:
@@ -419,7 +418,7 @@ class OpenDecoder:
         for event_key, data in zip(keys, values, strict=True):
             if event_key.kind == RESOLVED:
                 if data:
-                    raise _malformed_error("value", "a resolved event has no value")
+                    raise malformed_error("value", "a resolved event has no value")
                 events.append(Watermark(self.format, event_key.commit_ts))
                 continue
             if event_key.claim is not None:
@@ -428,7 +427,7 @@ class OpenDecoder:
             try:
                 plain = compression.decompress(data, room)
             except ValueError as error:
-                raise _malformed_error("value", with_body_name(str(error), data)) from error
+                raise malformed_error("value", with_body_name(str(error), data)) from error
             if plain is not data:
                 room -= len(plain)
             try:
@@ -436,7 +435,7 @@ class OpenDecoder:
             except _BROKEN as error:
                 what = "DDL" if event_key.kind == DDL else f"row of {event_key.table}"
                 details = f"not an Open Protocol {what}: {with_body_name(reason_of(error), plain)}"
-                raise _malformed_error("value", details) from error
+                raise malformed_error("value", details) from error
         return events
 
     def _event(self, key: EventKey, text: str) -> Event:
@@ -452,7 +451,7 @@ class OpenDecoder:
         """The row that a claim-check message points to: a file of a whole message with this one row."""
         uri = str(key.claim)
         if nested:
-            raise _malformed_error("value", f"the claim-check's content points to another one, {uri}")
+            raise malformed_error("value", f"the claim-check's content points to another one, {uri}")
         inner_key, inner_value = claim_check.fetch_message(self._claims, uri)
         events = self._decode(inner_key, inner_value, claimed=True)
         if len(events) != 1 or not isinstance(events[0], RowChange):
@@ -469,7 +468,7 @@ class OpenDecoder:
             key = _parse_key(data)
         except _BROKEN as error:
             details = f"not an Open Protocol key: {with_body_name(reason_of(error), data)}"
-            raise _malformed_error("key", details) from error
+            raise malformed_error("key", details) from error
         self._last_key = data, key
         return key
 
@@ -520,7 +519,3 @@ def _integer(value: Any, what: str, limit: int) -> int:
     if not 0 <= number < limit:
         raise ValueError(f"{what} {number} is out of range")
     return number
-
-
-def _malformed_error(where: str, details: str) -> WireError:
-    return WireError("MALFORMED", where=where, details=details[:300])

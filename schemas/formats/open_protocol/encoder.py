@@ -8,13 +8,19 @@ from ticdc_bridge.schemas.codec import compression
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
-from ticdc_bridge.schemas.formats.base import Context, complete_before, refuse_changed, required_commit_ts
+from ticdc_bridge.schemas.formats.base import (
+    Context,
+    checked_commit_ts,
+    complete_before,
+    refuse_changed,
+    required_commit_ts,
+)
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.formats.open_protocol.schema import ColumnHeader, cell_of, check_known, derived_keys
 from ticdc_bridge.schemas.formats.open_protocol.values import Style, Write, writer
 from ticdc_bridge.schemas.formats.other_fields import members_text
 from ticdc_bridge.schemas.model.errors import LossyError, WireError
-from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, Watermark
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
 from ticdc_bridge.schemas.model.table import Column, Table, Value
 from ticdc_bridge.schemas.model.types import Kind
 
@@ -58,10 +64,7 @@ class OpenEncoder:
         if isinstance(event, RowChange):
             return self.encode_rows([event], origin)
         if isinstance(event, Watermark):
-            if not 0 <= event.commit_ts <= MAX_TSO:
-                details = f"{event.commit_ts} is no TSO (physical ms << 18)"
-                raise WireError("INVALID_VALUE", column="commit_ts", details=details)
-            return [_message(origin, [f'{{"ts":{event.commit_ts},"t":3}}'.encode()], [b""])]
+            return [_message(origin, [f'{{"ts":{checked_commit_ts(event.commit_ts)},"t":3}}'.encode()], [b""])]
         return self._ddl(event, origin)
 
     def encode_rows(self, rows: Sequence[RowChange], origin: Message) -> list[Message]:
@@ -182,7 +185,7 @@ class OpenEncoder:
         same_format, folded = event.format in _FORMATS, event.format == "avro" and event.table_version is None
         key = (id(event.table), tuple((name, *traits) for name, traits in odd.items()), numbered, same_format, folded)
         entry = self._plans.get(key)
-        if entry is not None and entry[0] is event.table:
+        if entry is not None:
             return entry[1]
         derived, plan = derived_keys(event.table), []
         style = replace(self._style, raw=same_format and not self.classic)

@@ -126,7 +126,6 @@ class ConnectorEncoder:
     def _deleted(
         self, plan: _Plan, event: RowChange, source: dict[str, Any], before: dict[str, Any] | None, origin: Message
     ) -> list[Message]:
-        """The delete of a row, and its tombstone."""
         key = plan.key_of(before)
         message = replace(origin, key=key, value=plan.value(self._payload(event, source, "d", before, None)))
         if key is not None and self._options.tombstones_on_delete:
@@ -230,7 +229,7 @@ class ConnectorEncoder:
         sent_to = topic if self._options.encoding_format == "avro" else None
         of = id(table), key, row_names, sent_to, has_commit_ts
         cached = self._plans.get(of)
-        if cached is not None and cached[0] is table:
+        if cached is not None:
             return cached[1]
         options = self._options
         primary = next((i.columns for i in table.indexes if i.name == "PRIMARY"), ())
@@ -286,9 +285,8 @@ class ConnectorEncoder:
             try:
                 return frame(id_, write(payload))
             except ValueError as error:
-                raise WireError(
-                    "INVALID_VALUE", column=str(error)[:100], details="no value of its Avro type"
-                ) from error
+                details = "no value of its Avro type"
+                raise WireError("INVALID_VALUE", column=str(error)[:100], details=details) from error
 
         return frame_payload
 

@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.formats.debezium.connect import DECIMAL
 from ticdc_bridge.schemas.formats.debezium.connector import Connector
 from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.names import repeated_name, sanitise_name
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_CONNECT, BY_NAME, FRACTIONAL, Kind
@@ -402,9 +402,7 @@ class _AvroSchema:
         if namespace and namespace != enclosing:
             record["namespace"] = namespace
         record["fields"] = [self._field(f, namespace) for f in schema["fields"]]
-        names = [f["name"] for f in record["fields"]]
-        if len(set(names)) < len(names):
-            twice = next(n for n in names if names.count(n) > 1)
+        if (twice := repeated_name([f["name"] for f in record["fields"]])) is not None:
             raise WireError("MALFORMED", where=f"record {full}", details=f"two columns become {twice!r} in Avro")
         if "doc" in schema:
             record["connect.doc"] = schema["doc"]
@@ -429,10 +427,8 @@ def _avro_primitive(schema: Mapping[str, Any], kind: str) -> Any:
     avro_type: dict[str, Any] = {"type": _AVRO_TYPES[kind]}
     name, parameters = schema.get("name", ""), schema.get("parameters") or {}
     if name == DECIMAL:
-        avro_type |= {
-            "scale": int(parameters["scale"]),
-            "precision": int(parameters.get("connect.decimal.precision", 64)),
-        }
+        precision = int(parameters.get("connect.decimal.precision", 64))
+        avro_type |= {"scale": int(parameters["scale"]), "precision": precision}
     if "version" in schema:
         avro_type["connect.version"] = schema["version"]
     if parameters:
