@@ -163,7 +163,6 @@ class RowsReader(Protocol):
         is left. One RowShape object stands for equal rows in all batches, so that writers compile it once. Errors of a
         source of schemas or tables that is away pass through (SetupError).
         """
-        ...
 
 
 class RowsWriter(Protocol):
@@ -174,7 +173,6 @@ class RowsWriter(Protocol):
 
         A row that the encoder would refuse, or that the kernel does not know, is left: the encoder says why.
         """
-        ...
 
 
 def freeze(array: Any, dtype: Any = None) -> Any:

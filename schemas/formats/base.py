@@ -51,7 +51,6 @@ def table_of_name(name: str) -> TableId | None:
 class Decoder(Protocol):
     def decode(self, message: Message) -> list[Event]:
         """One message → its events in order. WireError when it can't be read; then none of its events counts."""
-        ...
 
 
 class Encoder(Protocol):
@@ -62,7 +61,6 @@ class Encoder(Protocol):
 
         WireError (LossyError) when a value can't be written. A row is never left out.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,6 @@ class FieldLocator(Protocol):
 
     def trace(self, message: Message) -> list[FieldPosition]:
         """The fields of a message that it decodes. WireError as `decode`."""
-        ...
 
 
 @runtime_checkable
@@ -139,7 +136,6 @@ class BatchEncoder(Encoder, Protocol):
 
     def encode_rows(self, rows: Sequence[RowChange], origin: Message) -> list[Message]:
         """The rows of one source message → messages with as many rows each as the options allow, in order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,24 +126,14 @@ def _column(listed: dict[str, Any]) -> Column:
         scale = listed["decimal"]
     default = listed["default"]
     expression = isinstance(default, str) and default.upper().startswith("CURRENT_TIMESTAMP")
+    unsigned = listed["unsigned"] and type_.kind not in (Kind.BIT, Kind.YEAR)
+    length = listed["flen"] if type_.kind in (Kind.DECIMAL, Kind.BIT) else None
     return Column(
-        listed["name"],
-        type_,
-        unsigned=listed["unsigned"] and type_.kind not in (Kind.BIT, Kind.YEAR),
-        length=listed["flen"] if type_.kind in (Kind.DECIMAL, Kind.BIT) else None,
-        scale=scale,
-        elements=tuple(listed.get("elems") or ()),
-        nullable=not listed["not_null"],
-        has_default=default is not None,
-        default=_default(type_.kind, default),
-        default_is_expr=expression,
-        handle_key=listed["handle_key"],
-        primary_key=listed["pri_key"],
-        virtual=listed.get("generated") == "virtual",
-        charset=listed["charset"],
-        collate=listed["collate"],
-        id=listed["id"],
-    )
+        listed["name"], type_, unsigned, length, scale, tuple(listed.get("elems") or ()), not listed["not_null"],
+        default is not None, _default(type_.kind, default), expression, handle_key=listed["handle_key"],
+        primary_key=listed["pri_key"], virtual=listed.get("generated") == "virtual", charset=listed["charset"],
+        collate=listed["collate"], id=listed["id"],
+    )  # fmt: skip
 
 
 def _default(kind: Kind, default: Any) -> Value:

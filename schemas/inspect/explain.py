@@ -39,23 +39,16 @@ Path = tuple[str | int, ...]
 # Format → (part, side, path of an object whose members are columns). "shown" is the row that a delete had.
 _ROWS: dict[str, tuple[tuple[str, str, Path], ...]] = {
     "debezium": (
-        ("key", "key", ("payload",)),
-        ("key", "key", ()),
-        ("value", "before", ("payload", "before")),
-        ("value", "after", ("payload", "after")),
-        ("value", "before", ("before",)),
-        ("value", "after", ("after",)),
+        ("key", "key", ("payload",)), ("key", "key", ()), ("value", "before", ("payload", "before")),
+        ("value", "after", ("payload", "after")), ("value", "before", ("before",)), ("value", "after", ("after",)),
     ),
     "simple": (("value", "before", ("old",)), ("value", "after", ("data",))),
     "canal-json": (("value", "before", ("old", 0)), ("value", "shown", ("data", 0))),
-}
+}  # fmt: skip
 # Of a row that a transform flattened.
 _FLATTENED: tuple[tuple[str, str, Path], ...] = (
-    ("key", "key", ("payload",)),
-    ("key", "key", ()),
-    ("value", "shown", ("payload",)),
-    ("value", "shown", ()),
-)
+    ("key", "key", ("payload",)), ("key", "key", ()), ("value", "shown", ("payload",)), ("value", "shown", ()),
+)  # fmt: skip
 _ROWS |= dict.fromkeys(("debezium-mysql", "debezium-tidb"), _ROWS["debezium"])
 _OPEN = ("open", "open-tiflow")
 _SIMPLE_IMAGES = {"data": "after", "old": "before"}

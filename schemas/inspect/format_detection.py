@@ -104,9 +104,8 @@ def _detect_framed(data: bytes, where: str, schema_of: SchemaOf | None, headers:
         detection = sniff(None, body)
         return DetectedFormat(detection.format, f"JSON behind schema id {schema_id}; in it {detection.reason}")
     if schema_of is None:
-        return DetectedFormat(
-            None, f"framed Avro of schema id {schema_id}: {_AVROS}, the schema tells; give a registry"
-        )
+        reason = f"framed Avro of schema id {schema_id}: {_AVROS}, the schema tells; give a registry"
+        return DetectedFormat(None, reason)
     return _of_schema(schema_of(schema_id), schema_id)
 
 

@@ -3,6 +3,7 @@
 from ticdc_bridge.schemas.model.names import quote_text
 from ticdc_bridge.schemas.model.table import Column, Value
 from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
+from ticdc_bridge.schemas.model.values import utf8_or_bytes
 
 _WITH_LENGTH = ("char", "varchar", "binary", "varbinary", "bit", "year")
 
@@ -34,7 +35,4 @@ def default_text(column: Column) -> Value:
         return column.default
     if column.type.kind is Kind.BIT:
         return f"b'{int.from_bytes(column.default, 'big'):b}'"
-    try:
-        return column.default.decode()
-    except UnicodeDecodeError:
-        return column.default
+    return utf8_or_bytes(column.default)
