@@ -58,13 +58,9 @@ class RecordPair:
 
 
 def record_pair_of(
-    record: RecordReader,
-    cells: tuple[Column, ...],
-    key: RecordReader | None,
-    schema_id: SchemaId,
-    key_only: bool,
+    record: RecordReader, cells: tuple[Column, ...], key: RecordReader | None, schema_id: SchemaId, key_only: bool,
     extra: bool,
-) -> RecordPair | None:
+) -> RecordPair | None:  # fmt: skip
     """None where the key has a column that the row lacks: the decoder refuses the message."""
     keys = tuple(c.name for c in key.columns) if key is not None else ()
     if not set(keys) <= {c.name for c in record.columns}:

@@ -194,7 +194,6 @@ class _Programs:
         return (what, cell[0], union, first, second, bit)
 
     def _field_kind(self, column: Column) -> tuple[int, int, int]:
-        """A field's code, and its sizes."""
         kind = column.type.kind
         if kind is Kind.INTEGER:
             text = publish.avro_type(column, self._options)["type"] == "string"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ticdc_bridge.schemas.columnar.kernels import columns as kernel
 from ticdc_bridge.schemas.columnar.rows import ABSENT, CellForm, Rows, RowShape, form_of, freeze
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
@@ -120,8 +121,6 @@ def _slice_columns(rows: Rows, first: Any, step: Any, offsets: Any) -> tuple[lis
 
 
 def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, starts: Any) -> tuple[Any, Any]:
-    from ticdc_bridge.schemas.columnar.kernels import columns as kernel
-
     index, length = (np.empty((starts.shape[1], len(first)), np.int64) for _ in range(2))
     arrays = (first, step, shape, starts, rows.start, rows.length)
     first, step, shape, starts, *cells = (freeze(array, np.int64) for array in arrays)
@@ -140,8 +139,6 @@ def _decimals(column: Column, data: Any, start: Any, length: Any, bad: Any) -> A
 
 
 def _texts(data: Any, offset: Any, length: Any) -> tuple[Any, Any]:
-    from ticdc_bridge.schemas.columnar.kernels import columns as kernel
-
     offsets = np.empty(len(offset) + 1, np.int32)
     size = kernel.text_offsets(length, offsets)
     if size < 0:

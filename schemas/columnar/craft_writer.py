@@ -12,6 +12,7 @@ import numpy as np
 from ticdc_bridge.schemas.columnar.columns import decimal_size
 from ticdc_bridge.schemas.columnar.debezium_writer import find_refused
 from ticdc_bridge.schemas.columnar.kernels import craft_write as kernel
+from ticdc_bridge.schemas.columnar.kernels.columns import copy_texts
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.rows import (
     NO_COMMIT_TS,
@@ -137,8 +138,6 @@ def _write(
 
 def _in_order(values: list[tuple[Any, Any, Any]], leads: Any) -> Binaries:
     """Messages of several shapes → of all, by the rows that they begin with."""
-    from ticdc_bridge.schemas.columnar.kernels import columns as kernel
-
     count = len(leads)
     start, length, size = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
     for rows, out, ends in values:
@@ -150,7 +149,7 @@ def _in_order(values: list[tuple[Any, Any, Any]], leads: Any) -> Binaries:
         return Binaries(values[0][1][: offsets[-1]], offsets, leads)
     out = np.empty(int(offsets[-1]), np.uint8)
     if values:
-        kernel.copy_texts(freeze(np.concatenate([out for _, out, _ in values])), start, length, offsets, out)
+        copy_texts(freeze(np.concatenate([out for _, out, _ in values])), start, length, offsets, out)
     return Binaries(out, offsets, leads)
 
 

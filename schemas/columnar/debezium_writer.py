@@ -390,7 +390,6 @@ class _Batch:
         return np.empty(int(sizes[0]) + 64 * self._count + _ROOM, np.uint8), np.empty(values + _ROOM, np.uint8)
 
     def _note(self, notes: Any) -> None:
-        """Flags of values that changed: by name, which rows."""
         names = list(self._writer.compiler.flags)
         for number in np.flatnonzero(np.bincount(notes[:, 1])).tolist():
             mask = np.zeros(self._count, np.bool_)

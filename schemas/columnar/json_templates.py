@@ -107,15 +107,9 @@ class TemplateReader(ABC):
     """
 
     def __init__(
-        self,
-        table: Table,
-        options: Options,
-        kind: Callable[[Column], ValueKind | None],
-        decoder: Callable[[Context], Any],
-        low: int,
-        high: int,
-        beside: frozenset[str] | None,
-    ) -> None:
+        self, table: Table, options: Options, kind: Callable[[Column], ValueKind | None],
+        decoder: Callable[[Context], Any], low: int, high: int, beside: frozenset[str] | None,
+    ) -> None:  # fmt: skip
         self.columns = tuple(c for c in table.columns if not c.virtual)
         self.learned_table: Table | None = None
         """The table as the decoder has it in the rows; None before any was taken."""

@@ -77,15 +77,12 @@ class TableDispatcher:
             builder = RowsBuilder(memory)
             for hash_, index in self._groups(buffers, topics):
                 for id_ in self._hashes.get(hash_, ()):
-                    index = self._table(id_).read(buffers, index, builder, taken_mask)
+                    if id_ not in self._tables:
+                        self._tables[id_] = _Table(id_, self.FORMAT, self._context, self._complete)
+                    index = self._tables[id_].read(buffers, index, builder, taken_mask)
                     if not len(index):
                         break
         return builder.rows(), np.flatnonzero(~taken_mask)
-
-    def _table(self, id_: TableId) -> _Table:
-        if id_ not in self._tables:
-            self._tables[id_] = _Table(id_, self.FORMAT, self._context, self._complete)
-        return self._tables[id_]
 
     # ---- which table
     def _groups(self, buffers: MessageBuffers, topics: Topics) -> list[tuple[int, Any]]:

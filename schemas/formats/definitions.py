@@ -21,13 +21,9 @@ ANY_TYPE = "any type"
 
 
 def join_definition(
-    id_: TableId,
-    version: TableVersion | None,
-    sent: Iterable[Column],
-    fits: Fits,
-    options: Options,
+    id_: TableId, version: TableVersion | None, sent: Iterable[Column], fits: Fits, options: Options,
     describe: Callable[[Column], str] = type_text,
-) -> tuple[TableVersion | None, DefinitionMismatch | None]:
+) -> tuple[TableVersion | None, DefinitionMismatch | None]:  # fmt: skip
     """A table's version and the columns that a message has → the version in the message's letters (TiDB compares
     names without case), or why it does not describe them.
 

@@ -11,6 +11,7 @@ knows the first only; awslabs/aws-glue-schema-registry `AWSSchemaRegistryConstan
 
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -44,21 +45,18 @@ def _id_of_confluent(value: bytes) -> SchemaId:
     raise ValueError("is neither 0x00 with an id of 4 bytes nor 0x01 with a GUID of 16")
 
 
-def _id_of_apicurio(space: str) -> Callable[[bytes], SchemaId]:
-    def read(value: bytes) -> SchemaId:
-        if len(value) != 8:
-            raise ValueError(f"has {len(value)} bytes, where an id has 8")
-        return ApicurioId(space, int.from_bytes(value, "big", signed=True)).schema_id
-
-    return read
+def _id_of_apicurio(space: str, value: bytes) -> SchemaId:
+    if len(value) != 8:
+        raise ValueError(f"has {len(value)} bytes, where an id has 8")
+    return ApicurioId(space, int.from_bytes(value, "big", signed=True)).schema_id
 
 
 _APICURIO = "apicurio."
 _ID_HEADERS: Mapping[str, tuple[tuple[str, Callable[[bytes], SchemaId]], ...]] = {
     field: (
         (f"__{field}_schema_id", _id_of_confluent),
-        (f"{_APICURIO}{field}.globalId", _id_of_apicurio("globalId")),
-        (f"{_APICURIO}{field}.contentId", _id_of_apicurio("contentId")),
+        (f"{_APICURIO}{field}.globalId", partial(_id_of_apicurio, "globalId")),
+        (f"{_APICURIO}{field}.contentId", partial(_id_of_apicurio, "contentId")),
     )
     for field in ("key", "value")
 }

@@ -212,7 +212,6 @@ def _error(error: BridgeError) -> dict[str, str]:
 
 
 def _first_bytes(message: Message) -> dict[str, str | None]:
-    """The first bytes of a message that can't be read."""
     return {
         field: None if data is None else data[:256].hex()
         for field, data in (("key", message.key), ("value", message.value))
@@ -346,7 +345,6 @@ _MOST_HEX = 64
 
 
 def _hex(raw: bytes) -> str:
-    """The bytes; of a long field only the first."""
     return raw.hex() if len(raw) <= _MOST_HEX else raw[:_MOST_HEX].hex() + "…"
 
 

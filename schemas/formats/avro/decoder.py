@@ -276,14 +276,10 @@ class AvroDecoder:
         return event
 
     def _event(
-        self,
-        record: RecordReader,
-        key: RecordReader | None,
-        change: tuple[Any, int | None, dict[str, Value] | None, dict[str, Value] | None],
-        schema_id: SchemaId,
-        flags: list[str],
-        extra: dict[str, Any],
-    ) -> RowChange:
+        self, record: RecordReader, key: RecordReader | None,
+        change: tuple[Any, int | None, dict[str, Value] | None, dict[str, Value] | None], schema_id: SchemaId,
+        flags: list[str], extra: dict[str, Any],
+    ) -> RowChange:  # fmt: skip
         op, commit_ts, before, after = change
         keys = tuple(c.name for c in key.columns) if key else ()
         strange = [name for name in keys if all(name != c.name for c in record.columns)]

@@ -9,17 +9,11 @@ from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.codec import go_text
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
+from ticdc_bridge.schemas.formats import base
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.avro.decoder import DDL, DELETE, WATERMARK
 from ticdc_bridge.schemas.formats.avro.schema import BEFORE, CHECKSUM, EXTENSION
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, RowWriter, field_writer, row_writer
-from ticdc_bridge.schemas.formats.base import (
-    Context,
-    checked_commit_ts,
-    complete_before,
-    refuse_changed,
-    required_commit_ts,
-)
 from ticdc_bridge.schemas.formats.framing import frame
 from ticdc_bridge.schemas.model.errors import Hint, LossyError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
@@ -92,7 +86,7 @@ OVERHEAD = 36  # what TiCDC counts for a Kafka record beside key and value (upst
 class AvroEncoder:
     """Writes what TiCDC's encoder writes; schemas are registered (or looked up) once per table and topic."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: base.Context) -> None:
         self._context = context
         self._options = context.options
         self._plans = SchemaIds(context.schemas, context.options)
@@ -113,7 +107,7 @@ class AvroEncoder:
             details = f"Avro needs a topic for its subjects, and the message has none: give {Hint.TOPIC}"
             raise WireError("USAGE", details=details)
         if event.format != "avro":
-            refuse_changed(event, self._options)
+            base.refuse_changed(event, self._options)
         keyspace = event.extra.get("keyspace") if event.format == "avro" else None
         valued = event.op != "d" or self._options.avro_include_before_value
         plan = self._plans.of(event.table, origin.topic, keyspace, valued)
@@ -149,7 +143,7 @@ class AvroEncoder:
             return []
         if isinstance(event, Watermark):
             return [replace(origin, key=None, value=bytes([WATERMARK]) + _tso(event.commit_ts))]
-        ddl_type, commit_ts = ddl_type_of(event), required_commit_ts(event, origin, self._options)
+        ddl_type, commit_ts = ddl_type_of(event), base.required_commit_ts(event, origin, self._options)
         if commit_ts is None or ddl_type is None:
             return []
         body = {"query": event.query, "type": ddl_type, "schema": event.db, "table": event.table,
@@ -161,7 +155,7 @@ class AvroEncoder:
         options = self._options
         out = [write(row, event)]
         if options.avro_include_before_value:
-            before = complete_before(event)
+            before = base.complete_before(event)
             out.append(b"\x00" if before is None else b"\x02" + write(before, event))
         if options.enable_tidb_extension or options.avro_include_before_value:
             out.append(_write_op(event))
@@ -203,7 +197,7 @@ class RecordEncoder:
         """
         if not isinstance(event, RowChange) or event.table.id != self._table:
             return []
-        refuse_changed(event, self._options)
+        base.refuse_changed(event, self._options)
         if event.op == "d" and _OP not in self._record.extension:
             details = f"the schema has no {_OP}: a delete would be taken for an insert"
             raise LossyError("LOSSY_VALUE", column=_OP, details=details)
@@ -242,7 +236,7 @@ class RecordEncoder:
         return writers
 
     def _write_before(self, event: RowChange, _record: Row, origin: Message) -> bytes:
-        before = complete_before(event)
+        before = base.complete_before(event)
         if before is None or self._before is None:
             return b"\x00"
         cells = self._of_record(before, event)
@@ -258,7 +252,7 @@ def _write_op(event: RowChange) -> bytes:
 
 
 def _commit_ts(event: RowChange, origin: Message, options: Options) -> int:
-    commit_ts = required_commit_ts(event, origin, options)
+    commit_ts = base.required_commit_ts(event, origin, options)
     if commit_ts is None:
         details = "the event has no commit_ts and the message no timestamp to make one from"
         raise LossyError("LOSSY_VALUE", column=_COMMIT_TS, details=details)
@@ -266,7 +260,7 @@ def _commit_ts(event: RowChange, origin: Message, options: Options) -> int:
 
 
 def _tso(commit_ts: int) -> bytes:
-    return checked_commit_ts(commit_ts).to_bytes(8, "big")
+    return base.checked_commit_ts(commit_ts).to_bytes(8, "big")
 
 
 def _checksum_fields(event: RowChange) -> bytes:

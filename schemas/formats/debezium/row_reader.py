@@ -213,13 +213,9 @@ def _shape(dialect: DebeziumDialect, schema: Mapping[str, Any]) -> _Shape:
 
 
 def _compile(
-    dialect: DebeziumDialect,
-    id_: TableId,
-    shape: _Shape | None,
-    keys: tuple[str, ...],
-    joined: _Joined,
+    dialect: DebeziumDialect, id_: TableId, shape: _Shape | None, keys: tuple[str, ...], joined: _Joined,
     names: tuple[str, ...],
-) -> _Layout:
+) -> _Layout:  # fmt: skip
     version, column_names = joined.version, joined.column_names
     if version is not None:
         table = version.table

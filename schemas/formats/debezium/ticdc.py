@@ -12,7 +12,7 @@ from typing import Any
 from ticdc_bridge.schemas.codec import avro_schema, compression, json_exact
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
-from ticdc_bridge.schemas.formats import base
+from ticdc_bridge.schemas.formats import base, framing
 from ticdc_bridge.schemas.formats.debezium import avro_schema as avro_publish
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
 from ticdc_bridge.schemas.formats.debezium import row_reader, schema_changes
@@ -20,14 +20,6 @@ from ticdc_bridge.schemas.formats.debezium import values as fields
 from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, RowValues, document, row_values
 from ticdc_bridge.schemas.formats.debezium.side_messages import check_connector, java_text, of_somebody_else
 from ticdc_bridge.schemas.formats.definitions import unknown_type_error
-from ticdc_bridge.schemas.formats.framing import (
-    MAX_MESSAGE,
-    check_size,
-    frame,
-    json_body,
-    malformed_error,
-    unframe_field,
-)
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.formats.other_fields import members_of, members_text, other_fields
 from ticdc_bridge.schemas.model import values
@@ -49,13 +41,9 @@ FORMATS = ("debezium", "debezium-avro")
 
 
 def read_event(
-    format_: str,
-    rows: row_reader.DebeziumRowReader,
-    payload: dict[str, Any],
-    keys: tuple[str, ...],
-    token: Hashable,
+    format_: str, rows: row_reader.DebeziumRowReader, payload: dict[str, Any], keys: tuple[str, ...], token: Hashable,
     schema: Callable[[], Mapping[str, Any] | None],
-) -> Event:
+) -> Event:  # fmt: skip
     """A payload → its event. `schema` is asked once, for rows. WireError MALFORMED."""
     try:
         described = schema()
@@ -76,7 +64,7 @@ def read_event(
             return Watermark(format_, commit_ts, extra)
         return rows.read(row_reader.MessageContent(payload, source, token, described, keys), commit_ts, extra)
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise malformed_error("value", f"not a TiCDC Debezium event: {reason_of(error)}") from error
+        raise framing.malformed_error("value", f"not a TiCDC Debezium event: {reason_of(error)}") from error
 
 
 _PAYLOAD = frozenset(
@@ -168,9 +156,9 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
     TiCDC writes the payload first, so that the schema's text, the same in every message of a table version, can be
     looked up instead of parsed. A document in another order or with spaces is parsed as a whole.
     """
-    check_size(data, where)
+    framing.check_size(data, where)
     try:
-        text = json_exact.document(compression.decompress(json_body(data), MAX_MESSAGE))
+        text = json_exact.document(compression.decompress(framing.json_body(data), framing.MAX_MESSAGE))
         payload, rest = None, ""
         if text.startswith(_PAYLOAD_START + "{"):
             payload, end = json_exact.decode_from(text, len(_PAYLOAD_START))
@@ -190,7 +178,7 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
             raise ValueError("its payload is no object")
     except ValueError as error:
         reason = java_text(data) or with_body_name(reason_of(error), data)
-        raise malformed_error(where, f"not a TiCDC Debezium message: {reason}") from error
+        raise framing.malformed_error(where, f"not a TiCDC Debezium message: {reason}") from error
     return payload, rest
 
 
@@ -266,15 +254,9 @@ def unsized_columns(table: Table) -> list[Column]:
 
 
 def compile_plan(
-    table: Table,
-    scales: Mapping[str, int],
-    row_names: frozenset[str] | None,
-    cluster_id: str,
-    options: Options,
-    same_format: bool = False,
-    more: bool = False,
-    has_commit_ts: bool = True,
-) -> RowTexts:
+    table: Table, scales: Mapping[str, int], row_names: frozenset[str] | None, cluster_id: str, options: Options,
+    same_format: bool = False, more: bool = False, has_commit_ts: bool = True,
+) -> RowTexts:  # fmt: skip
     """scales: fsp of the columns that lack one. row_names: columns of a row that has its key alone, None for a whole
     row. same_format: as `values.writer` has it. more: with slots for members that are carried. has_commit_ts: False
     for rows of which it is null.
@@ -380,7 +362,7 @@ class DebeziumDecoder:
         try:
             self._schema_of(schema)
         except ValueError as error:
-            raise malformed_error("key", reason_of(error)) from error
+            raise framing.malformed_error("key", reason_of(error)) from error
         return tuple(payload)
 
     def _schema_of(self, rest: str) -> dict[str, Any] | None:
@@ -536,7 +518,7 @@ class DebeziumAvroDecoder:
 
     def _read(self, message: Message, field: str, data: bytes) -> tuple[dict[str, Any], _Asked, dict[str, Any]]:
         """(payload, what stands for the schema in caches, schema)."""
-        schema_id, data, pos, where = unframe_field(data, field, message.headers)
+        schema_id, data, pos, where = framing.unframe_field(data, field, message.headers)
         asked = (schema_id, field, message.topic)
         doc = self._documents.get(asked)
         if doc is None:
@@ -548,15 +530,13 @@ class DebeziumAvroDecoder:
 # ---------------------------------------------------------------------------------------------- encoder
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A registered schema with its writer."""
-
     id: SchemaId
     write: avro_schema.Writer
 
     def frame_value(self, value: Mapping[str, Any]) -> bytes:
         """WireError INVALID_VALUE for a value that the schema does not take."""
         try:
-            return frame(self.id, self.write(value))
+            return framing.frame(self.id, self.write(value))
         except ValueError as error:
             raise WireError("INVALID_VALUE", column="*", details=f"no value of its Avro type: {error}") from error
 

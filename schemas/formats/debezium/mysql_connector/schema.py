@@ -214,13 +214,9 @@ def key_schema(table: Table, keys: Iterable[str], options: Options) -> dict[str,
 
 
 def value_schema(
-    table: Table,
-    connector: Connector,
-    options: Options,
-    defaults: Mapping[str, Any],
-    row_names: frozenset[str] | None = None,
-    has_commit_ts: bool = True,
-) -> dict[str, Any]:
+    table: Table, connector: Connector, options: Options, defaults: Mapping[str, Any],
+    row_names: frozenset[str] | None = None, has_commit_ts: bool = True,
+) -> dict[str, Any]:  # fmt: skip
     """Schema of a row's envelope. defaults: by column, as its values are written in JSON.
 
     row_names: the columns that a row has of which only the key is known; others may be NULL there. has_commit_ts: False
