@@ -115,20 +115,17 @@ class AvroWriter:
             is_synthetic &= rows.op != _D
         if not self._options.enable_tidb_extension or not is_synthetic.any():
             return rows.commit_ts, np.zeros(len(is_synthetic), np.bool_)
-        return np.where(
-            is_synthetic, np.where(is_synthetic, timestamps, 0) * ms_to_tso(1), rows.commit_ts
-        ), is_synthetic
+        made = np.where(is_synthetic, timestamps, 0) * ms_to_tso(1)
+        return np.where(is_synthetic, made, rows.commit_ts), is_synthetic
 
     def _run(self, rows: Rows, program: Any, commit_ts: Any) -> tuple[Binaries, Binaries, Any, Any]:
         """(keys, values, rows that are left, bits of ambiguous TIMESTAMPs)."""
         count, options = len(program), self._options
         arrays = (program, commit_ts, rows.op, rows.after, rows.before, rows.step, rows.start, rows.length, rows.data)
         plain = kernel.WriteRows(*map(freeze, arrays))
+        watermarks = options.avro_enable_watermark and options.enable_tidb_extension
         modes = kernel.WriteOptions(
-            options.avro_include_before_value,
-            options.enable_tidb_extension,
-            options.enable_row_checksum,
-            options.avro_enable_watermark and options.enable_tidb_extension,
+            options.avro_include_before_value, options.enable_tidb_extension, options.enable_row_checksum, watermarks
         )
         programs = self._made.arrays()
         left, folds, pieces = np.zeros(count, np.bool_), np.zeros(count, np.int64), []

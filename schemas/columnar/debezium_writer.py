@@ -375,12 +375,10 @@ class _Batch:
             values = _grow(values, int(state[kernel.VALUE_TO]), int(state[kernel.VALUE_NEED]))
         self._note(notes[: state[kernel.NOTES]])
         valid = ~left
-        return WrittenMessages(
-            Binaries(keys[: ends[0, -1]], ends[0], valid),
-            Binaries(values[: ends[1, -1]], ends[1], valid),
-            left,
-            {name: mask for name, mask in self._flags.items() if mask.any()},
-        )
+        written_keys = Binaries(keys[: ends[0, -1]], ends[0], valid)
+        written_values = Binaries(values[: ends[1, -1]], ends[1], valid)
+        flags = {name: mask for name, mask in self._flags.items() if mask.any()}
+        return WrittenMessages(written_keys, written_values, left, flags)
 
     def _first_room(self, table: Any) -> tuple[Any, Any]:
         """Room for the literals, and for values as they mostly are; more is made when it is needed."""

@@ -104,10 +104,11 @@ def carried_headers(headers: Headers) -> Headers:
 def _unframe_by_header(data: bytes, field: str, headers: Headers) -> FramedBody | None:
     """None where no header names the schema. WireError MALFORMED, UNSUPPORTED_SCHEMA for one that can't be read."""
     values = dict(headers)  # of two the last counts
-    encoding = values.get(_encoding_header(field))
+    encoding_header = f"{_APICURIO}{field}.encoding"
+    encoding = values.get(encoding_header)
     if encoding not in (None, b"BINARY"):
         said = (encoding or b"")[:20].decode(errors="replace")
-        details = f"the header {_encoding_header(field)} says {said}: only BINARY is read (apicurio.avro.encoding)"
+        details = f"the header {encoding_header} says {said}: only BINARY is read (apicurio.avro.encoding)"
         raise WireError("UNSUPPORTED_SCHEMA", where=field, details=details)
     for name, read in _ID_HEADERS[field]:
         value = values.get(name)
@@ -123,10 +124,6 @@ def _unframe_by_header(data: bytes, field: str, headers: Headers) -> FramedBody 
         )
         raise WireError("NOT_FRAMED", where=field, details=details)
     return None
-
-
-def _encoding_header(field: str) -> str:
-    return f"{_APICURIO}{field}.encoding"
 
 
 # ---------------------------------------------------------------------------------------------- keys and values

@@ -225,10 +225,8 @@ def _framing(name: str, message: Message) -> Iterable[dict[str, Any]]:
             yield {"part": field, "hex": "", "says": "null"}
         elif name in ("open", "open-tiflow"):
             head = data[: 16 if field == "key" else 8]
-            says = (
-                "version 1, then length and body of each event" if field == "key" else "length and body of each event"
-            )
-            yield {"part": field, "hex": head.hex(), "says": says}
+            version = "version 1, then " if field == "key" else ""
+            yield {"part": field, "hex": head.hex(), "says": f"{version}length and body of each event"}
         elif name in WITH_SCHEMA_IDS and _has_schema_id(field, data, message):
             yield _header(field, data, message)
         elif name == "avro" and data[:1] == b"\x03":

@@ -306,9 +306,8 @@ def _cell_text(column: Column, cell: Any) -> str:
             return str(cell)
     elif isinstance(cell, str):
         return cell
-    raise ValueError(
-        f"{'an object or a list' if isinstance(cell, dict | list) else 'no text'}, where {column.type.name} is needed"
-    )
+    what = "an object or a list" if isinstance(cell, dict | list) else "no text"
+    raise ValueError(f"{what}, where {column.type.name} is needed")
 
 
 _WRITTEN_AS_NUMBERS = (

@@ -145,9 +145,8 @@ class DebeziumRowReader:
         key = (id_, change.token, change.keys, version.commit_ts if version else None, names)
         if key not in self._layouts:
             shape = None if change.schema is None else _shape(self._dialect, change.schema)
-            column_names = (
-                {} if version is None else _column_names(self._dialect, version.table, (*names, *change.keys))
-            )
+            named = (*names, *change.keys)
+            column_names = _column_names(self._dialect, version.table, named) if version is not None else {}
             version, mismatch = self._join(id_, version, shape, names, column_names)
             joined = _Joined(version, column_names if version else {}, mismatch)
             self._layouts[key] = _compile(self._dialect, id_, shape, change.keys, joined, tuple(row))

@@ -304,18 +304,13 @@ class OpenRowReader:
             columns[cell.name] = _Column(cell.name, column.type.kind in cell_values.NUMBERS, read)
         carried = [table.by_name[cell.name] for cell in ordered]
         stored_columns = [c for c in table.columns if not c.virtual]
-        return _Layout(
-            table,
-            version.commit_ts if version else None,
-            tuple(columns[c.name] for c in after),
-            tuple(columns[c.name] for c in before),
-            described.odd,
-            tuple((f"{flag}:{c.name}", c.name) for c in carried if (flag := _doubt(c))),
-            frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements),
-            is_complete=len(carried) == len(stored_columns)
-            and not (version is None and all(c.handle_key for c in carried)),
-            mismatch=described.mismatch,
-        )
+        new, old = (tuple(columns[c.name] for c in cells) for cells in (after, before))
+        doubts = tuple((f"{flag}:{c.name}", c.name) for c in carried if (flag := _doubt(c)))
+        zeros = frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements)
+        has_key_alone = version is None and all(c.handle_key for c in carried)
+        is_complete = len(carried) == len(stored_columns) and not has_key_alone
+        commit_ts = version.commit_ts if version else None
+        return _Layout(table, commit_ts, new, old, described.odd, doubts, zeros, is_complete, described.mismatch)
 
 
 def _refuse_value(_value: str) -> Value:

@@ -136,9 +136,8 @@ class ConnectorEncoder:
         """The message with the other key of its row in a header: as its own key in JSON, in Avro as JSON alone."""
         avro = self._options.encoding_format == "avro"
         key = _json_bytes({name: (row or {})[name] for name in plan.keys}) if avro else plan.key_of(row)
-        return replace(
-            origin, headers=(*(h for h in origin.headers if h[0] not in (_NEW_KEY, _OLD_KEY)), (header, key))
-        )
+        others = (h for h in origin.headers if h[0] not in (_NEW_KEY, _OLD_KEY))
+        return replace(origin, headers=(*others, (header, key)))
 
     def _truncate(self, event: DdlEvent, origin: Message) -> Message:
         id_ = TableId(event.db, event.table)

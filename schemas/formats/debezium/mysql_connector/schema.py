@@ -110,9 +110,8 @@ def _guess_column(column: Column, connect: str, semantic: str, parameters: Mappi
         guess, vague = BY_CONNECT[connect]
         column = replace(column, type=guess, vague=vague)
     else:
-        raise ValueError(
-            f"column {column.name!r} has the unknown type {json_exact.dump(connect)[:60]}: {_LEAVE_IT_OUT}"
-        )
+        unknown = json_exact.dump(connect)[:60]
+        raise ValueError(f"column {column.name!r} has the unknown type {unknown}: {_LEAVE_IT_OUT}")
     if semantic == DECIMAL:
         precision, scale = int(parameters.get("connect.decimal.precision", "65")), int(parameters["scale"])
         if scale < 0:
