@@ -38,7 +38,7 @@ def binary_rows(
            for shape, cells in zip(rows.shapes, positions, strict=True)]  # fmt: skip
     by_shape = (freeze(np.ascontiguousarray(piece, np.int64).reshape(-1, len(columns))) for piece in (positions, low))
     layout = kernel.RowLayout(codes, a, b, *by_shape)
-    begin, apart, of = (freeze(np.ascontiguousarray(piece, np.int64)) for piece in (first, step, shape))
+    begin, apart, of = (freeze(piece, np.int64) for piece in (first, step, shape))
     length, ends = freeze(rows.length), np.empty(count + 1, np.int32)
     size = kernel.put_ends(begin, apart, of, layout, length, ends)
     if size < 0:

@@ -72,7 +72,7 @@ def change_type(row: StructType | None = None, headers: bool = True) -> StructTy
 
 @lru_cache(64)
 def tidb_row(table: Table, types: SparkTypes = EXACT, certain: bool = True) -> StructType:
-    """`row_type` with each column's TiDB type as metadata (schemas.model.spark_types.metadata_of)."""
+    """The struct of a table's rows, with each column's TiDB type as metadata (schemas.model.spark_types)."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(struct(table, types, certain))
