@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow
+from ticdc_bridge.spark_jobs.arrow.library import pa
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-pa: Any = pyarrow  # the stubs know less than the library
 
 _ARROW = {
     "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(),

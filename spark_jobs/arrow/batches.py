@@ -12,14 +12,13 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar import READERS
 from ticdc_bridge.schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, find_distinct, freeze
 from ticdc_bridge.schemas.formats.framing import SCHEMA_HEADERS, is_carried
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.arrow.table_columns import table_columns_of
 from ticdc_bridge.spark_jobs.arrow.worker_cache import get_cached
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
@@ -28,9 +27,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
-
-pa: Any = pyarrow  # the stubs know less than the library
-
 
 FEW = 32
 """In batches with fewer messages the kernels' fixed costs are more than what they save."""
@@ -114,9 +110,9 @@ def _named_by_headers(batch: Any) -> Any:
     flat = column.flatten()
     if not len(flat):
         return None
-    match = pyarrow.compute.is_in(flat.field("key"), value_set=_SCHEMA_HEADERS)
+    match = pc.is_in(flat.field("key"), value_set=_SCHEMA_HEADERS)
     named = np.zeros(batch.num_rows, bool)
-    named[np.asarray(pyarrow.compute.list_parent_indices(column))[np.asarray(match)]] = True
+    named[np.asarray(pc.list_parent_indices(column))[np.asarray(match)]] = True
     return named if named.any() else None
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow
 
 from ticdc_bridge.schemas.columnar.kernels import spark_rows as kernel
 from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK
@@ -16,8 +15,7 @@ from ticdc_bridge.schemas.model.spark_types import INTEGER_BITS, spark_type
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import bit_size, integer_limits
-
-pa: Any = pyarrow  # the stubs know less than the library
+from ticdc_bridge.spark_jobs.arrow.library import pa
 
 _COMPACT = 18  # digits of a decimal that is a number of 64 bits in a row
 _REALS = {"float": kernel.FLOAT, "double": kernel.DOUBLE}

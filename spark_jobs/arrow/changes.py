@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow
 
 from ticdc_bridge.schemas import columnar
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
@@ -16,13 +15,11 @@ from ticdc_bridge.schemas.model.ports import SchemaSource
 from ticdc_bridge.spark_jobs.arrow import batches as cells
 from ticdc_bridge.spark_jobs.arrow.batches import BatchReader, several_flags
 from ticdc_bridge.spark_jobs.arrow.binary_rows import binary_rows
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.table_columns import LEFT, OF_TABLE
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
-
-pa: Any = pyarrow  # the stubs know less than the library
-
 
 _POSITION_COLUMNS = frozenset(("topic", "partition", "offset", "timestamp"))
 _OP_BITS = 18  # of a TSO, below its milliseconds

@@ -4,17 +4,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-import pyarrow
-
 from ticdc_bridge.schemas.formats.framing import names_schema
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.io.endpoints import plain_item
 from ticdc_bridge.spark_jobs.io.message_files import message_of_row, parse_line
 from ticdc_bridge.spark_jobs.io.parquet import HEADERS
-
-pa: Any = pyarrow  # the stubs know less than the library
-
 
 _STAMP = pa.timestamp("us", "UTC")
 _COLUMNS = {

@@ -9,8 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.kernels.plain_lines import NONE
@@ -19,11 +17,9 @@ from ticdc_bridge.schemas.columnar.rows import Rows, RowsReader
 from ticdc_bridge.schemas.plain.writer import b64, json_line
 from ticdc_bridge.spark_jobs.arrow import batches as cells
 from ticdc_bridge.spark_jobs.arrow.batches import BatchReader, several_flags
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 _POSITION_COLUMNS = frozenset(("topic", "partition", "offset"))
 _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 bits

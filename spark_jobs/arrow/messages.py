@@ -10,8 +10,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar import READERS, WRITERS
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
@@ -33,14 +31,12 @@ from ticdc_bridge.spark_jobs.arrow.batches import (
     size,
 )
 from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.worker_cache import get_cached
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import table_topic_by_rule
-
-pa: Any = pyarrow  # the stubs know less than the library
-
 
 _BY_OPTIONS = frozenset(["craft", "debezium"])
 """Writers that nothing but their options and the rows is of account to."""

@@ -11,8 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar.columns import ColumnValues, cells_of, read_columns
 from ticdc_bridge.schemas.columnar.rows import Rows, RowShape
@@ -23,11 +21,9 @@ from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import integer_limits
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.table_view import READ, TableView, default_of, transition_dates
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 OF_TABLE, OTHERS, LEFT = 0, 1, 2
 """What rows of a shape are: the table's, another table's, or for the plain codec to read."""

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 
 ORDER = {"\0commit_ts": "commit_ts", "\0position": "position", "\0row": "row"}
 """What orders changes of one key, by names that no column of a table has: columns of change events."""

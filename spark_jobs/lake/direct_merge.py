@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-import pyarrow
 import pyarrow.parquet
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.schemas.model.types import BYTES
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.typed_changes import ORDER, ColumnShape, TableShape, UnusualChanges, typed_changes
 from ticdc_bridge.spark_jobs.lake.change_checks import INEXACT_FLAGS
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
@@ -39,8 +39,6 @@ from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import (
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, find_lag, newest_gap
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
-
-pa: Any = pyarrow  # the stubs know less than the library
 
 NO_VECTORS = "it has no deletion vectors"
 REFUSALS = (UnusualChanges, UnsupportedTable, OSError, pa.ArrowException)

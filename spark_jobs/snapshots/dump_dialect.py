@@ -15,15 +15,13 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow
 
 from ticdc_bridge.schemas.columnar.dump_reader import TIMES, DumpCut, DumpTextError, TextColumn, TextForm, dump_rows
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
 from ticdc_bridge.schemas.model.values import bit_size
-
-pa: Any = pyarrow  # the stubs know less than the library
+from ticdc_bridge.spark_jobs.arrow.library import pa
 
 OPTION: Final = "--dump-options"
 _OPTIONS: Final = {"csv-separator": "separator", "csv-delimiter": "quote", "csv-line-terminator": "terminator",

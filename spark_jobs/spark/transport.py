@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow
 
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.io.parquet import HEADER, HEADERS
 from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.spark.worker_tuning import tune_worker
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-
-pa: Any = pyarrow  # the stubs know less than the library
 
 Run = Callable[[Iterable[Any]], Iterator[Any]]
 

@@ -13,7 +13,6 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-import pyarrow
 from pyspark import AccumulatorParam, SparkContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -23,6 +22,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.messages import KernelOutput
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -37,8 +37,6 @@ from ticdc_bridge.spark_jobs.streaming.pieces import (
     message_row,
     row_of_error,
 )
-
-pa: Any = pyarrow  # the stubs know less than the library
 
 SENT = f"`key` binary, value binary, headers {HEADERS}, partition int"
 """Columns of the workers' rows, with `topic` where not all goes to one, and _INPUT_ORDER where messages have ids."""

@@ -11,8 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar.rows import find_distinct
 from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
@@ -31,6 +29,7 @@ from ticdc_bridge.spark_jobs.arrow.change_schema import change_type
 from ticdc_bridge.spark_jobs.arrow.changes import ChangeBatch, ChangeReader
 from ticdc_bridge.spark_jobs.arrow.event_rows import change_rows, timestamp_of
 from ticdc_bridge.spark_jobs.arrow.input_batches import Item, message_of_input
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.arrow.lines import LineBatch, LineReader
 from ticdc_bridge.spark_jobs.arrow.messages import KernelOutput, Transcoder
 from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_row, rows_of
@@ -42,9 +41,6 @@ from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 
 E = TypeVar("E", bound=BridgeError)
