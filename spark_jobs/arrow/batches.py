@@ -226,10 +226,10 @@ def numbers_in_message(message: Any) -> Any:
     return (positions - np.maximum.accumulate(np.where(begins, positions, 0))).astype(np.int32)
 
 
-def count_rows(rows: Rows, more: Mapping[str, Any], mask: Any, topics: Topics, summary: Summary) -> None:
+def count_rows(rows: Rows, more: Mapping[str, Any], mask: Any, topics: Topics, summary: Summary | None) -> None:
     """Counts messages that kernels took as `Summary.count` does each. more: flags beside those of the rows."""
     message = rows.message[mask]
-    if not len(message):
+    if summary is None or not len(message):
         return
     summary.messages += 1 + int(np.count_nonzero(message[1:] != message[:-1]))
     ops = np.bincount(rows.op[mask], minlength=256)
@@ -250,11 +250,13 @@ def count_rows(rows: Rows, more: Mapping[str, Any], mask: Any, topics: Topics, s
             summary.flags[name.partition(":")[0]] += count
 
 
-def leave_out(rows: Rows, chosen: TableChoice, slow: Any, summary: Summary | None) -> Any:
-    """Which rows (bool) are made by kernels, where only some tables' are taken; the others are counted.
+def leave_out(rows: Rows, chosen: TableChoice | None, slow: Any, summary: Summary | None) -> Any:
+    """Which rows (bool) are made by kernels. chosen: the tables that are taken, rows of others are counted; None: all.
 
     slow: the messages that are left to the codec; those with rows of both kinds become some.
     """
+    if chosen is None:
+        return ~slow[rows.message]
     taken = np.array([chosen.takes(shape.table.id) for shape in rows.shapes], bool)[rows.shape]
     has_taken, has_others = np.zeros(len(slow), bool), np.zeros(len(slow), bool)
     has_taken[rows.message[taken]] = True

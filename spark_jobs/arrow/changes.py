@@ -80,15 +80,12 @@ class ChangeReader(BatchReader):
         slow[rows.message[several_flags(rows)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
         build_images = self._structs(rows, slow) if self._is_typed else self._maps(rows, slow)
-        mask = ~slow[rows.message]
-        if self._config.chosen is not None:
-            mask = cells.leave_out(rows, self._config.chosen, slow, summary)
+        mask = cells.leave_out(rows, self._config.chosen, slow, summary)
         chosen = np.flatnonzero(mask)
         columns = _columns(rows, chosen, batch, self._schema) | self._names(rows, chosen)
         columns |= build_images(chosen)
         arrays = [columns[f.name] if f.name in columns else pa.nulls(len(chosen), f.type) for f in self._schema]
-        if summary is not None:
-            cells.count_rows(rows, {}, mask, topics, summary)
+        cells.count_rows(rows, {}, mask, topics, summary)
         return ChangeBatch(rows.message[mask], pa.RecordBatch.from_arrays(arrays, schema=self._schema)), slow
 
     def _names(self, rows: Rows, chosen: Any) -> dict[str, Any]:

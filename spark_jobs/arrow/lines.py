@@ -70,11 +70,8 @@ class LineReader(BatchReader):
         if len(written.data) > _MOST_BYTES:
             raise ValueError("too many lines for one batch")
         lines = _with_headers(cells.arrow_array(written, pa.string()), batch, rows.message)
-        mask = ~slow[rows.message]
-        if self._config.chosen is not None:
-            mask = cells.leave_out(rows, self._config.chosen, slow, summary)
-        if summary is not None:
-            cells.count_rows(rows, {}, mask, topics, summary)
+        mask = cells.leave_out(rows, self._config.chosen, slow, summary)
+        cells.count_rows(rows, {}, mask, topics, summary)
         message, chunk = rows.message, cells.numbers_in_message(rows.message)
         if not mask.all():
             which = np.flatnonzero(mask)

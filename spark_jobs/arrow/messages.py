@@ -134,11 +134,8 @@ class Transcoder(BatchReader):
         refused = key_only[rows.shape] & (rows.op != ord("d")) if key_only.any() else False
         slow[rows.message[output.left | refused]] = True
         slow |= odd
-        mask = ~slow[rows.message]
-        if self._config.chosen is not None:
-            mask = leave_out(rows, self._config.chosen, slow, summary)
-        if summary is not None:
-            count_rows(rows, output.flags, mask, topics, summary)
+        mask = leave_out(rows, self._config.chosen, slow, summary)
+        count_rows(rows, output.flags, mask, topics, summary)
         keys, values = arrow_array(output.keys, pa.binary()), arrow_array(output.values, pa.binary())
         message, of = np.asarray(rows.message), np.asarray(to.of)
         if output.within is not None:
