@@ -37,10 +37,7 @@ class LineBatch:
 
 
 def can_write_lines(config: CodecConfig, marked: bool = False) -> bool:
-    """True if lines of what a side reads are written by kernels.
-
-    Rows that a checksum judges go through the plain codec, and so do events with marks.
-    """
+    """True if kernels write lines of what is read: not of rows that a checksum judges, nor of events with marks."""
     is_readable = config.format in EXTRA_FIELDS and (config.tables is not None or config.format == "avro")
     return COMPILED and is_readable and not (config.verify_checksum or marked)
 

@@ -84,9 +84,7 @@ class Transcoder(BatchReader):
     """Messages → messages of another format. SetupError where a source of schemas or tables is away."""
 
     def __init__(self, read: CodecConfig, write: CodecConfig, topic: str | None = None, marked: bool = False) -> None:
-        """topic, marked: as `message_codec.transcode_one` has them; with marks everything goes through the plain
-        codec.
-        """
+        """topic, marked: as `message_codec.transcode_message` has them; with marks all goes by the plain codec."""
         super().__init__(read, can_transcode(read.format, write.format) and not marked, frozenset(("topic",)))
         self._write, self._topic, self._marked = write, topic, marked
 

@@ -57,10 +57,7 @@ class TableColumns:
 
     # ---- shapes
     def locate(self, rows: Rows, key: tuple[str, ...] | None = None) -> tuple[Any, Any]:
-        """(what each row is: OF_TABLE, OTHERS or LEFT; where the cells of each shape are among the columns).
-
-        key: the names of the key that our rows have; None: any.
-        """
+        """(what each row is; where each shape's cells are among the columns). key: that our rows have; None: any."""
         shapes = [self._locate_shape(shape, key) for shape in rows.shapes]
         of_shape = np.array([of for of, _ in shapes], np.int64)
         positions = np.array([pieces for _, pieces in shapes], np.int64).reshape(len(shapes), len(self.columns))
@@ -135,10 +132,7 @@ class TableColumns:
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0))
 
     def find_doubtful(self, rows: Rows) -> Any:
-        """Which rows (bool) of the table the view may refuse, flag, add to or write as other texts.
-
-        ValueError as of `read_columns`.
-        """
+        """Which rows (bool) of the table the view may refuse, flag or write otherwise. ValueError of `read_columns`."""
         status, positions = self.locate(rows)
         odd = np.array([self._has_other_texts(shape) for shape in rows.shapes], bool)[rows.shape]
         wrong = (status == LEFT) | (odd & (status == OF_TABLE))

@@ -24,10 +24,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 # ---- the DataFrame API
 @dataclass(frozen=True)
 class DecodeBatches:
-    """Messages → change events, with rows that spark_jobs.spark.left_out_rows.without_skipped counts.
-
-    schema, key: as of spark_jobs.arrow.changes.ChangeReader.
-    """
+    """Messages → change events, and rows for messages without one. schema, key: as of arrow.changes.ChangeReader."""
 
     config: CodecConfig
     schema: Any
@@ -44,9 +41,7 @@ class DecodeBatches:
 
 @dataclass(frozen=True)
 class TranscodeBatches:
-    """Messages → messages (spark_jobs.arrow.change_schema.MESSAGES); one that fails is itself, with its
-    error.
-    """
+    """Messages → messages (spark_jobs.arrow.change_schema.MESSAGES); one that fails is itself, with its error."""
 
     read: CodecConfig
     write: CodecConfig

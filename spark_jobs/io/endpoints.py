@@ -177,10 +177,7 @@ class _MessageLines:
 
 
 def message_sink(location: str, kafka: KafkaClient, rule: str | None = None) -> Sink:
-    """A writer of messages to FILE, FILE.parquet, `-`, kafka:TOPIC, or kafka: (each message's own topic).
-
-    rule: the topics were named by it, and go before `location`'s.
-    """
+    """A writer of messages to FILE, FILE.parquet, `-`, kafka:TOPIC or kafka:. rule: named their topics, which win."""
     topic = topic_of_location(location, empty=True)
     if topic is not None:
         from ticdc_bridge.clients.kafka import TopicWriter

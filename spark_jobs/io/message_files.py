@@ -132,9 +132,7 @@ _MOST_DOCUMENT = 256 << 20
 
 
 def _begins_document(line: bytes) -> bool:
-    """True if a file's first line is the beginning of a JSON list, or of an object over several lines, or has messages
-    one after another.
-    """
+    """True if a file's first line begins a JSON list or an object of several lines, or has several messages."""
     text = line.strip().removeprefix(b"\xef\xbb\xbf")
     return text[:1] == b"[" or text == b"{" or has_several_objects(text)
 
@@ -248,10 +246,7 @@ def message_of_row(row: dict[str, Any]) -> Message:
 
 
 def partial_path_of(path: Path) -> tuple[Path, Path | None]:
-    """(the file a name stands for, where it is written until it is complete); None for a pipe or a device.
-
-    SetupError USAGE when a folder has the file's name.
-    """
+    """(the file of a name, what it is written to until it is complete; None: a pipe, a device). SetupError USAGE."""
     if path.is_dir():
         raise SetupError("USAGE", details=f"{path}: it is a folder")
     if path.exists() and not path.is_file():

@@ -94,9 +94,7 @@ Target = merge.CurrentTable | changelog.Changelog | row_versions.RowVersions
 
 
 class TargetState(NamedTuple):
-    """What a table of the lake has for a snapshot. applied, loaded: APPLIED and LOADED. is_clear: no rows from before
-    the TSO but the snapshot's.
-    """
+    """applied, loaded: APPLIED and LOADED of a lake table. is_clear: up to the TSO it has the snapshot's rows alone."""
 
     applied: int
     loaded: int
@@ -211,10 +209,7 @@ def _before(tso: int) -> int:
 
 
 def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame | None:
-    """Deletes at the TSO of the keys that a place has at it, and the snapshot has not; None where there are none.
-
-    SetupError USAGE for a table without a key.
-    """
+    """Deletes at the TSO of keys that the snapshot has not, None without any. SetupError USAGE without a key."""
     columns = target.columns
     rows = RowValues(columns.values, table, steps)
     if not rows.keys:

@@ -58,10 +58,7 @@ class WriteRows(Protocol):
         self, columns: TableColumns, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int,
         summary: Summary,
     ) -> int:  # fmt: skip
-        """Returns how many rows or keys it wrote to the table, whose columns are as they should be.
-
-        forgotten_ts: deletes up to there are not kept by key any more.
-        """
+        """How many rows or keys it wrote. forgotten_ts: deletes up to there are not kept by key any more."""
 
 
 def check_has_key(columns: TableColumns, table: Table, exists: bool) -> None:

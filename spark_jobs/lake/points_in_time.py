@@ -86,9 +86,7 @@ class Reading(NamedTuple):
     where: dict[str, str]
 
     def sql(self) -> dict[str, str]:
-        """The query by the engine's name. Trino has a Delta table under the name that it was registered with: a catalog
-        `delta` with TiDB's names is assumed.
-        """
+        """The query by the engine's name. Trino is taken to have Delta tables in a catalog `delta`, by TiDB's names."""
         name, as_of = self.location.name, {k: "" if self.version is None else f" {v}" for k, v in _AS_OF.items()}
         if self.location.format == "iceberg":
             parts = split_iceberg_name(name)

@@ -24,9 +24,7 @@ Image = Literal["before", "after"]
 
 @dataclass(frozen=True)
 class RowValues:
-    """steps: the history of the table. dropped: columns that stay in the table of the lake, by the commit_ts of their
-    DROP (spark_jobs.lake.dropped_columns).
-    """
+    """steps: the table's history. dropped: columns that stay, by the commit_ts of their DROP (lake.dropped_columns)."""
 
     of_column: ColumnValues
     table: Table
@@ -93,9 +91,7 @@ class RowValues:
         return [F.lit(None).cast(self.of_column.type_of(c)).alias(f"v_{n}") for n, c in enumerate(self.columns)]
 
     def value(self, image: Image, column: Column) -> SparkColumn:
-        """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there
-        yet, NULL where it was not there any more.
-        """
+        """A column, by its name at the row's commit_ts; as TiDB shows it before it was there, NULL after its DROP."""
         text, present, _ = self._text(image, column)
         typed: SparkColumn = self.of_column.convert(text, column)
         if (value := self._older_value(column)) is not None:

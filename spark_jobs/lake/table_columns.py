@@ -150,10 +150,7 @@ class TableColumns:
         return -1
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> int:
-        """Brings the columns of the Delta table, which is there, to where the table's are.
-
-        Deletes up to this commit_ts are not kept by key any more; -1: all are.
-        """
+        """Brings the columns to where the table's are. Deletes up to the commit_ts are not kept by key; -1: all are."""
         properties = self.lake_table.prepare()
         types = properties.get(TYPES, "exact")
         if types != self.settings.types.types:
@@ -216,10 +213,7 @@ class TableColumns:
         self.lake_table.delete(self.removed_rows(step, steps, table))
 
     def removed_rows(self, step: SchemaChange, steps: Sequence[SchemaChange], table: Table) -> str:
-        """SQL: the rows of dropped partitions, but for those that are newer. table: as it is after the steps.
-
-        SetupError STOPPED where nobody can tell of a row.
-        """
+        """SQL: the rows of dropped partitions that are not newer. table: after the steps. SetupError STOPPED."""
         removed = self.values.removed_rows(step, steps, table)
         rows = f"{self.kind.time_column} <= {step.commit_ts} AND {removed}"
         if can_be_unknown(removed) and not self.lake_table.read().where(f"({rows}) IS NULL").isEmpty():
@@ -376,9 +370,7 @@ class TableColumns:
         self.lake_table.create([*columns, *self.kind.metadata], properties, *self._layout(table))
 
     def _layout(self, table: Table) -> tuple[Sequence[str], Sequence[str]]:
-        """The columns that a new table is partitioned by, and those that it is clustered by. SetupError USAGE for one
-        that the table does not have.
-        """
+        """The partition and the cluster columns of a new table. SetupError USAGE for one that it does not have."""
         if self.kind.partitioned_by:
             return self.kind.partitioned_by, ()
         names = {c.name.lower(): c.name for c in table.columns if not c.virtual}
@@ -499,9 +491,7 @@ def find_lag(
 
 
 def newest_gap(properties: Mapping[str, str]) -> int:
-    """Up to which commit_ts changes need more than a table's rows and deleted keys: a snapshot has them, or deletes of
-    then are not known any more. -1: none do.
-    """
+    """A change up to here needs Spark: a snapshot has it, or deletes of then are not known any more. -1: none does."""
     return max(int(properties.get(name, -1)) for name in (LOADED, FORGOTTEN))
 
 

@@ -24,9 +24,7 @@ from ticdc_bridge.spark_jobs.lake.untimed_deletes import KAFKA_POSITION, with_ro
 COMMIT_TS = "_commit_ts"
 """Column of a merged table and of its deleted keys: the commit_ts of their newest change."""
 _POSITION = "_place"
-"""Column of deleted keys, where deletes have no commit_ts: the last one's place. Its commit_ts is NULL where it was not
-known what it deleted.
-"""
+"""Column of deleted keys: the place of the last delete without a commit_ts. _commit_ts NULL: of an unknown row."""
 _MESSAGE = "_message"
 """Column of deleted keys, where null values come after deletes: the message of a delete."""
 RESERVED_NAMES = frozenset((_POSITION, _MESSAGE))

@@ -79,9 +79,7 @@ def report_slow_steps(text: str, after: float = 2.0, state: Callable[[], str] = 
 
 
 def tell_summary(command: str, summary: Summary, table: TableId | None = None, as_json: bool = False) -> None:
-    """The summary on stderr, after what people have to know of it. table: whose rows were asked for. as_json: for
-    programs, in one line.
-    """
+    """Warnings, then the summary on stderr. table: whose rows were asked for. as_json: for programs, in one line."""
     for text in summary.warnings(table):
         print(f"warning: {text}", file=sys.stderr)
     if as_json:

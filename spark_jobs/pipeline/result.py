@@ -32,9 +32,7 @@ class TableMerge:
 
 @dataclass(frozen=True, slots=True)
 class TableProgress:
-    """What a run or a micro-batch did for one of several tables: rows read, keys or rows written, the newest
-    commit_ts of them where they have one.
-    """
+    """A table of a run or micro-batch: rows read, keys or rows written, their newest commit_ts, if they have one."""
 
     name: str
     rows: int
@@ -148,10 +146,7 @@ class Summary:
         return {kind: getattr(self, kind) for kind in kinds} | {"tables": [asdict(entry) for entry in self.tables]}
 
     def warnings(self, table: TableId | None = None) -> list[str]:
-        """What people have to know of a run that may look well: definitions that were not used, and no rows at all.
-
-        table: whose rows were asked for.
-        """
+        """Definitions that were not used, and no rows at all. table: whose rows were asked for."""
         texts = [mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
         if not self.messages or self.errors.total() >= self.messages:
             return texts

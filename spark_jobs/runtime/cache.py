@@ -8,10 +8,7 @@ from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """The cache folder: `BRIDGE_CACHE`, else `XDG_CACHE_HOME/ticdc-bridge`, else `~/.cache/ticdc-bridge`.
-
-    Out: an absolute path; the folder may not exist yet.
-    """
+    """`BRIDGE_CACHE`, else `XDG_CACHE_HOME/ticdc-bridge`, else `~/.cache/ticdc-bridge`. It may not exist yet."""
     if folder := os.environ.get("BRIDGE_CACHE"):
         return Path(folder).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME")

@@ -64,10 +64,7 @@ _COMPLAINT = re.compile(r"[Ee]xception|timed out|[Rr]efused|Host .+ not found|er
 
 
 def ivy_jar() -> Path:
-    """The Ivy jar of the installed pyspark (or of SPARK_HOME).
-
-    Errors: SetupError JAR_MISSING when there is no pyspark.
-    """
+    """The Ivy jar of the installed pyspark, or of SPARK_HOME. SetupError JAR_MISSING when there is no pyspark."""
     spec = importlib.util.find_spec("pyspark")
     homes = [os.environ.get("SPARK_HOME", ""), str(Path(spec.origin).parent) if spec and spec.origin else ""]
     for home in filter(None, homes):
@@ -200,10 +197,7 @@ def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Pat
 
 
 def listed_jars(setting: str) -> list[Path]:
-    """The jars that `BRIDGE_JARS` names: a comma list of files and folders (their `*.jar`).
-
-    Errors: SetupError JAR_MISSING for a name that is neither.
-    """
+    """BRIDGE_JARS: a comma list of jars and folders of them. SetupError JAR_MISSING for a name that is neither."""
     paths: list[Path] = []
     for name in filter(None, map(str.strip, setting.split(","))):
         path = Path(name).expanduser().absolute()

@@ -79,10 +79,7 @@ def parse_major(text: str) -> int | None:
 
 
 def find_java() -> Java:
-    """The first Java that fits, in the order of the module's docstring.
-
-    Errors: SetupError JAVA_MISSING, naming what was looked at and what to do.
-    """
+    """The first Java that fits, in the module's order. SetupError JAVA_MISSING names what was looked at."""
     return _find(*(os.environ.get(name, "") for name in ("BRIDGE_JAVA_HOME", "JAVA_HOME", "PATH")))
 
 

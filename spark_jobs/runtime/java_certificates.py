@@ -45,10 +45,7 @@ def trust_store(certificates: Iterable[bytes]) -> bytes:
 
 
 def java_options(folder: Path) -> list[str]:
-    """Options that make a Java trust what the machine trusts.
-
-    In: a folder to write the store into. Out: [] when no authority is known.
-    """
+    """Options that make a Java trust what the machine trusts; [] for nothing. folder: gets the store."""
     certificates = system_certificates()
     if not certificates:
         return []

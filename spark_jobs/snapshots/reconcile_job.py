@@ -67,9 +67,7 @@ PAUSES: Final = (2.0, 4.0, 8.0, 15.0, 30.0)
 
 
 class Checked(NamedTuple):
-    """What was found. rows: of TiDB, at the TSO; equal: those that the lake has so; newer: rows and deletes of the lake
-    that are newer than the TSO.
-    """
+    """rows: TiDB's at the TSO; equal: those that the lake has so; newer: the lake's rows and deletes after it."""
 
     rows: int = 0
     equal: int = 0

@@ -297,10 +297,7 @@ def encode(
 
 
 def _events(changes: DataFrame, more: tuple[str, ...] = ()) -> DataFrame:
-    """The columns of change events. SetupError USAGE where one is missing that no event is without, or is another.
-
-    more: others that are needed.
-    """
+    """The columns of change events, `more` with them. SetupError USAGE where one is missing or of another type."""
     have = kinds_of(changes, CHANGE_COLUMNS)
     if missing := sorted(set(more) - have.keys()):
         raise SetupError("USAGE", details=f"change events, as decode() gives them, have a column {missing[0]}")

@@ -272,9 +272,7 @@ class _StreamReader(_PartitionDecoder, DataSourceStreamReader):
 
 
 def _file_partitions(path: Path) -> Iterator[FilePartition]:
-    """A file in ranges; of a folder, each file, and a storage sink's as a whole, in order. SetupError USAGE when there
-    is none.
-    """
+    """A file in ranges, a folder's files, a storage sink's folder as it is. SetupError USAGE when there is none."""
     if is_storage_folder(str(path)):
         yield FilePartition(str(path.absolute()))
         return

@@ -158,9 +158,7 @@ def loaded_ts(session: SparkSession, job: Job, location: TableLocation) -> int:
 
 
 def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table | None:
-    """A table of registered schemas with the key that its rows name: the value's schema does not tell it. None where it
-    has no row among the changes.
-    """
+    """A table of registered schemas with the key that its rows name: no value's schema does. None without a row."""
     row = changes.where(is_of_name(id_) & (F.col("kind") == "row")).select("key").first()
     if row is None:
         return None

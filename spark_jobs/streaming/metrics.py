@@ -56,10 +56,7 @@ class JobMetrics:
                 raise SetupError("USAGE", details=f"--metrics {where}: {reason_of(error)}") from error
 
     def update(self, summary: Summary, rate: float | None = None, lag: Mapping[str, int] = _NO_LAG) -> None:
-        """Adds the counts of `summary`.
-
-        rate: messages a second. lag: by topic, messages between the last one read and Kafka's newest.
-        """
+        """Adds counts. rate: messages a second. lag: by topic, messages from the last one read to the newest."""
         if self._registry is None:
             return
         single = {"messages_in": summary.messages, "messages_out": summary.out, "dropped": summary.dropped}

@@ -34,10 +34,7 @@ _COMMIT_TS: Mapping[Form, str] = {"message": "commit_ts", "line": "commit_ts", "
 
 
 class MicroBatchRunner:
-    """Runs micro-batches of one job. `checkpoint`: of a stream; None for a batch job, which keeps nothing.
-
-    out: a location, or an OrderedSink.
-    """
+    """`checkpoint`: of a stream; None for a batch job, which keeps nothing. out: a location, or an OrderedSink."""
 
     def __init__(
         self, spark: SparkSession, job: Job, out: str | OrderedSink, dead: str | None, kafka: KafkaClient,
@@ -120,9 +117,7 @@ class MicroBatchRunner:
             self._tables.cut_off.set()
 
     def process(self, frame: DataFrame, number: int, partitions: frozenset[int] = frozenset()) -> BatchResult:
-        """The rows of `frame` (spark_jobs.spark.frames, with `position`) through the job. SetupError when it can't go
-        on.
-        """
+        """The rows of `frame` (spark.frames, with `position`) through the job. SetupError when it can't go on."""
         job = self._definitions.learn(frame, number)
         batch = MicroBatch(number, job, self._checkpoint, partitions, in_order=job.needs_order)
         if self._sender is not None and stages.held_rows(batch) is None:

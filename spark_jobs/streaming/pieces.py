@@ -1,6 +1,4 @@
-"""The part of jobs that runs in Spark's Python workers: each message's pieces, as rows that sinks take, and what
-the driver counts and tells.
-"""
+"""Jobs in Spark's Python workers: each message's pieces, as rows that sinks take, and what the driver counts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tables that stopped while the others of a stream go on: their changes wait as Parquet beside the checkpoint
-(docs/decisions/0051).
-"""
+"""Tables that stopped while a stream goes on: their changes wait beside the checkpoint (docs/decisions/0051)."""
 
 import hashlib
 from typing import Any, Final
@@ -53,10 +51,7 @@ class SetAsideTables:
         return session.read.option("mergeSchema", "true").parquet(*paths) if paths else None
 
     def keep(self, key: str, id_: TableId, number: int, changes: DataFrame | None, rows: int, newest: int) -> int:
-        """Keeps the changes of a micro-batch, which may be kept already; how many older ones are kept no more.
-
-        newest: the largest commit_ts of them.
-        """
+        """Keeps a micro-batch's changes, once; how many older ones are kept no more. newest: their last commit_ts."""
         new = {"needs": -1, "batches": [], "reason": "", "seen": [], "tried": number, "tries": 0}
         table = self._tables.setdefault(key, new) | {"db": id_.db, "table": id_.table}
         batches, gone = [batch for batch in table["batches"] if batch[0] != number], []

@@ -79,10 +79,7 @@ class StreamJob:
 
 
 def run_stream(stream: StreamJob) -> int:
-    """Runs until it is stopped (SIGTERM and Ctrl-C end it between two micro-batches); its exit code.
-
-    SetupError when it can't start, or not go on.
-    """
+    """Runs until SIGTERM or Ctrl-C, which end it between two micro-batches; its exit code. SetupError."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is told once, by us
     check_any_order(stream.job.read)
     topics = topics_of_location(stream.source)

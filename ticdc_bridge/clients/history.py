@@ -216,9 +216,7 @@ class HistoryTables(HttpClient):
         return made
 
     def statements(self, of: TableId | None = None) -> list[DdlText]:
-        """Every statement of the history, or of a table under all its names, in order. A snapshot that is no statement
-        is none.
-        """
+        """Every statement of the history, or of a table under all its names, in order; no snapshot that is none."""
         texts, offset = list[DdlText](), 0
         named = {"db": of.db, "table": of.table} if of else {}
         while True:

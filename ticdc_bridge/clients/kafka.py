@@ -102,9 +102,7 @@ def connection(settings: Mapping[str, str]) -> Iterator[ClientErrors]:
 
 
 def find_topics(client: Any, errors: ClientErrors, until: float, topic: str | None = None) -> dict[str, Any]:
-    """Topics by name. SetupError KAFKA_UNREACHABLE, at once where no broker takes a connection, else when the
-    time is over.
-    """
+    """Topics by name. SetupError KAFKA_UNREACHABLE, at once where no broker takes a connection."""
     until = min(until, time.monotonic() + _REACH_SECONDS)
     while True:
         left = max(until - time.monotonic(), 0.05)
@@ -258,19 +256,14 @@ def extents(topic: str, settings: Mapping[str, str]) -> dict[int, tuple[int, int
 
 
 def partition_counts(settings: Mapping[str, str], topic: str | None, prefix: str = "") -> dict[str, int]:
-    """Partitions of the topic, or of all whose names begin with `prefix`. What is not there (yet) is left out.
-
-    SetupError KAFKA_UNREACHABLE.
-    """
+    """Partitions of the topic, or of all that begin with `prefix` and are there. SetupError KAFKA_UNREACHABLE."""
     with KafkaErrors(settings["bootstrap.servers"]):
         topics = _admin(settings).list_topics(**({"topic": topic} if topic else {}), timeout=_TIMEOUT).topics
     return {n: len(t.partitions) for n, t in topics.items() if t.error is None and n.startswith(prefix)}
 
 
 def newest_offsets(counts: Mapping[str, int], settings: Mapping[str, str]) -> dict[tuple[str, int], int]:
-    """The offset after the newest message of each partition. counts: partitions by topic. What the broker does not tell
-    now is left out. SetupError KAFKA_UNREACHABLE.
-    """
+    """Offsets after the newest messages, as far as told. counts: partitions by topic. SetupError KAFKA_UNREACHABLE."""
     keys = [(topic, partition) for topic, count in counts.items() for partition in range(count)]
     with KafkaErrors(settings["bootstrap.servers"]):
         return list_offsets(_admin(settings), keys, "latest", _TIMEOUT)
@@ -508,10 +501,7 @@ class TopicChoice:
 
 
 def number_sources(counts: Mapping[str, int], known: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """(topic, partition) of each source by its number: those that are known, then the new ones, sorted.
-
-    SetupError USAGE for more than a position has numbers for.
-    """
+    """(topic, partition) of each source by its number: known ones, then new ones, sorted. SetupError: too many."""
     existing = set(known)
     numbered = [*known, *((t, p) for t in sorted(counts) for p in range(counts[t]) if (t, p) not in existing)]
     if len(numbered) > _MAX_SOURCES:
