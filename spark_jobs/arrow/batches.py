@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.columnar.rows import Binaries, Rows, RowsReader, Topic
 from ticdc_bridge.schemas.formats.framing import SCHEMA_HEADERS, is_carried
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
-from ticdc_bridge.spark_jobs.arrow.library import pa, pc
+from ticdc_bridge.spark_jobs.arrow.library import array_of, pa, pc
 from ticdc_bridge.spark_jobs.arrow.table_columns import table_columns_of
 from ticdc_bridge.spark_jobs.arrow.worker_cache import get_cached
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
@@ -200,18 +200,14 @@ def size(binaries: Binaries) -> int:
 
 def arrow_array(binaries: Binaries, kind: Any) -> Any:
     """Byte strings as an Arrow array, binary or string, without a copy of the bytes."""
-    valid = np.asarray(binaries.valid)
-    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    offsets = pa.py_buffer(np.ascontiguousarray(binaries.offsets, dtype=np.int32))
-    data = pa.py_buffer(np.ascontiguousarray(binaries.data))
-    return pa.Array.from_buffers(kind, len(valid), [validity, offsets, data])
+    offsets = np.ascontiguousarray(binaries.offsets, dtype=np.int32)
+    return array_of(kind, np.asarray(binaries.valid), offsets, np.ascontiguousarray(binaries.data))
 
 
 def op_array(ops: Any) -> Any:
     """The letters of rows' ops (uint8: c, u or d) as an Arrow array of text."""
     positions = np.arange(len(ops) + 1, dtype=np.int32)
-    buffers = [None, pa.py_buffer(positions), pa.py_buffer(np.ascontiguousarray(ops))]
-    return pa.Array.from_buffers(pa.string(), len(ops), buffers)
+    return array_of(pa.string(), np.ones(len(ops), bool), positions, np.ascontiguousarray(ops))
 
 
 def numbers_in_message(message: Any) -> Any:

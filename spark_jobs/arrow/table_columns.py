@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import integer_limits
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of
-from ticdc_bridge.spark_jobs.arrow.library import pa, pc
+from ticdc_bridge.spark_jobs.arrow.library import array_of, pa, pc
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.table_view import READ, TableView, default_of, transition_dates
 
@@ -224,10 +224,6 @@ def row_type(columns: Sequence[Column]) -> Any:
     return pa.struct([pa.field(c.name, arrow_type(c)) for c in columns])
 
 
-def _validity(valid: Any) -> Any:
-    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
 def array_of_column(typed: ColumnValues) -> Any:
     """A typed column in the column's exact type."""
     return _ARRAYS[typed.form](typed)
@@ -240,17 +236,15 @@ def _plain_numbers(typed: ColumnValues) -> Any:
         pairs[:, 0] = typed.values
         return _decimals(ColumnValues(typed.column, "decimal", pairs, typed.valid))
     narrow = typed.values.astype(kind.to_pandas_dtype())  # a copy: what it is a slice of is much larger
-    return pa.Array.from_buffers(kind, len(narrow), [_validity(typed.valid), pa.py_buffer(narrow)])
+    return array_of(kind, typed.valid, narrow)
 
 
 def _decimals(typed: ColumnValues) -> Any:
-    buffers = [_validity(typed.valid), pa.py_buffer(typed.values)]
-    return pa.Array.from_buffers(arrow_type(typed.column), len(typed.valid), buffers)
+    return array_of(arrow_type(typed.column), typed.valid, typed.values)
 
 
 def _texts(typed: ColumnValues) -> Any:
-    buffers = [_validity(typed.valid), pa.py_buffer(typed.offsets), pa.py_buffer(typed.values)]
-    return pa.Array.from_buffers(arrow_type(typed.column), len(typed.valid), buffers)
+    return array_of(arrow_type(typed.column), typed.valid, typed.offsets, typed.values)
 
 
 def _bits(typed: ColumnValues) -> Any:

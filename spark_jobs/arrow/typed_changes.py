@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ticdc_bridge.spark_jobs.arrow.library import pa, pc
+from ticdc_bridge.spark_jobs.arrow.library import array_of, pa, pc
 
 ORDER = {"\0commit_ts": "commit_ts", "\0position": "position", "\0row": "row"}
 """What orders changes of one key, by names that no column of a table has: columns of change events."""
@@ -128,5 +128,4 @@ def _bytes_of(texts: Any, kind: Any) -> Any:
         raise ValueError("half a byte")
     data = bytes.fromhex("".join(digits.drop_null().to_pylist()))
     ends = np.concatenate((np.zeros(1, np.int32), np.cumsum(halves // 2, dtype=np.int32)))
-    validity = pa.py_buffer(np.packbits(np.asarray(texts.is_valid()), bitorder="little"))
-    return pa.Array.from_buffers(kind, len(texts), [validity, pa.py_buffer(ends), pa.py_buffer(data)])
+    return array_of(kind, np.asarray(texts.is_valid()), ends, data)

@@ -14,14 +14,12 @@ from functools import partial
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from ticdc_bridge.schemas.columnar.dump_reader import TIMES, DumpCut, DumpTextError, TextColumn, TextForm, dump_rows
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
 from ticdc_bridge.schemas.model.values import bit_size
-from ticdc_bridge.spark_jobs.arrow.library import pa
+from ticdc_bridge.spark_jobs.arrow.library import array_of, pa
 
 OPTION: Final = "--dump-options"
 _OPTIONS: Final = {"csv-separator": "separator", "csv-delimiter": "quote", "csv-line-terminator": "terminator",
@@ -90,10 +88,8 @@ def head_rows(data: bytes, is_complete: bool, columns: Sequence[Column], form: T
 
 def arrow_array(values: TextColumn, column: Column, form: TextForm) -> Any:
     """A column as Arrow's texts, or bytes. DumpTextError."""
-    bits = None if values.valid.all() else pa.py_buffer(np.packbits(values.valid, bitorder="little").tobytes())
-    buffers = [bits, pa.py_buffer(values.offsets), pa.py_buffer(values.data)]
     is_text = column.type.kind not in BYTES
-    array = pa.Array.from_buffers(pa.string() if is_text else pa.binary(), len(values.valid), buffers)
+    array = array_of(pa.string() if is_text else pa.binary(), values.valid, values.offsets, values.data)
     try:
         if is_text:
             array.validate(full=True)
