@@ -89,6 +89,14 @@ class Snapshot:
             "CAST(NULL AS string) AS error", "(CAST(file AS bigint) << 40) + line AS position",
         )  # fmt: skip
 
+    def deletes(self, keys: DataFrame, names: Sequence[str], texts: str) -> DataFrame:
+        """Deletes at the TSO, one for each row of `keys`. names: of the key's columns; texts: SQL, an array of them."""
+        listed = f"array({', '.join(map(sql_literal, names))})"
+        return keys.selectExpr(
+            *self.fields, "'d' AS op", f"{listed} AS key", "CAST(NULL AS map<string,string>) AS after",
+            f"map_from_arrays({listed}, {texts}) AS before", "CAST(-1 AS bigint) AS position",
+        )  # fmt: skip
+
 
 Target = merge.CurrentTable | changelog.Changelog | row_versions.RowVersions
 
@@ -229,12 +237,8 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
         changes = changes.unionByName(snapshot.left_out.selectExpr("key AS after", f"{snapshot.tso} AS commit_ts"))
     here = changes.select(*rows.keys_of("after"))
     gone = known.select(*rows.stored_keys(), *texts).join(here, rows.key_names, "left_anti")
-    names = ", ".join(sql_literal(column.name) for column in rows.keys)
     before = ", ".join(f"t_{n}" for n in range(len(rows.keys)))
-    deletes = gone.selectExpr(
-        *snapshot.fields, "'d' AS op", f"array({names}) AS key", "CAST(NULL AS map<string,string>) AS after",
-        f"map_from_arrays(array({names}), array({before})) AS before", "CAST(-1 AS bigint) AS position",
-    ).localCheckpoint()  # fmt: skip
+    deletes = snapshot.deletes(gone, [column.name for column in rows.keys], f"array({before})").localCheckpoint()
     return None if deletes.isEmpty() else deletes
 
 

@@ -7,7 +7,7 @@ what TiDB made of its rows, as those do.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from zlib import crc32
@@ -166,18 +166,6 @@ class CurrentTable:
         return self.columns.stopped(unsure_text(step.unsure, step.commit_ts, step.why, self.columns.settings.id))
 
 
-def changes_of_keys(changes: DataFrame, rows: RowValues, more: Sequence[SparkColumn]) -> DataFrame:
-    """A row of each key (k_0 …) that a change brings (`turn` 1, with v_0 …) and takes away (`turn` 0); more: other
-    columns. `bad`: the name of a column whose value is none of its type.
-    """
-    bad, no_bad = rows.bad_column().alias("bad"), F.lit(None).cast("string").alias("bad")
-    upserts = changes.where("op <> 'd'")
-    deletes = changes.where("op = 'd' or before is not null")
-    return upserts.select(F.lit(1).alias("turn"), *more, *rows.keys_of("after"), *rows.values_after(), bad).unionByName(
-        deletes.select(F.lit(0).alias("turn"), *more, *rows.keys_of("before"), *rows.no_values(), no_bad)
-    )
-
-
 def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forgotten_ts: int) -> Row:
     """The last changes of the keys: `keys`, how many; `deleted`, of how many keys deletes are to be remembered; `late`,
     how many are older than the deletes that were forgotten; `dropped`: of how many the row was in a partition that was
@@ -315,7 +303,7 @@ def _newest(
     order_columns = [F.col(name) for name in ("commit_ts", "position", "row")]
     message = F.expr(f"if({IS_DELETE}, source, NULL)" if null_values else "NULL").cast(MESSAGE).alias("message")
     more = [*order_columns, message, *([kafka_position()] if has_positions else [])]
-    both = changes_of_keys(changes, rows, more)
+    both = rows.changes_of_keys(changes, more)
     if null_values:  # a table of before a DROP may have had another key
         has_key = F.expr("turn = 1 OR " + " AND ".join(f"{n} IS NOT NULL" for n in names))
         both = both.where(is_since(emptied) | has_key)

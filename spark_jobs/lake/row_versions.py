@@ -271,13 +271,7 @@ def _events(changes: DataFrame, rows: RowValues) -> DataFrame:
         kafka_position(), F.col("commit_ts").isNotNull().alias("is_timed"),
         *(F.lit(None).cast(kind).alias(name) for name, kind in _STORED.items()),
     ]  # fmt: skip
-    opening = changes.where("op <> 'd'").select(
-        F.lit(True).alias("opens"), F.lit(1).alias("turn"), *order, *rows.keys_of("after"), *rows.values_after()
-    )
-    ending = changes.where("op = 'd' OR before IS NOT NULL").select(
-        F.lit(False).alias("opens"), F.lit(0).alias("turn"), *order, *rows.keys_of("before"), *rows.no_values()
-    )
-    return opening.unionByName(ending)
+    return rows.changes_of_keys(changes, order).withColumn("opens", F.col("turn") == 1).drop("bad")
 
 
 def _versions(events: DataFrame, names: list[str], end_times: str) -> DataFrame:
