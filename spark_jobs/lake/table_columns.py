@@ -175,7 +175,7 @@ class TableColumns:
         done = [step for step in steps if step.commit_ts <= applied] if APPLIED not in properties else []
         for step in (step for step in done if step.removed is not None):  # nothing was followed when they came
             then = next((s.after for s in reversed(done) if s.after is not None), table)
-            self._remove_partitions(step, done, then)
+            self.lake_table.delete(self.removed_rows(step, done, then))
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
@@ -185,7 +185,7 @@ class TableColumns:
                 if step.emptied and step.before is None and step.after is not None:
                     self._begin_anew(step.after)
                 if step.removed is not None and step.before is not None:
-                    self._remove_partitions(step, (), step.before)
+                    self.lake_table.delete(self.removed_rows(step, (), step.before))
                 self._rename(step.renamed, f"{commit_ts}/{number}")
                 if step.after is not None:
                     self._adapt_columns(step.after, step, drop=True)
@@ -208,9 +208,6 @@ class TableColumns:
         if other and self.lake_table.read().isEmpty():
             for name in other:
                 self.lake_table.drop(name)
-
-    def _remove_partitions(self, step: SchemaChange, steps: Sequence[SchemaChange], table: Table) -> None:
-        self.lake_table.delete(self.removed_rows(step, steps, table))
 
     def removed_rows(self, step: SchemaChange, steps: Sequence[SchemaChange], table: Table) -> str:
         """SQL: the rows of dropped partitions that are not newer. table: after the steps. SetupError STOPPED."""
@@ -360,13 +357,7 @@ class TableColumns:
 
     def _create(self, table: Table, steps: list[SchemaChange]) -> None:
         columns = [self._lake_column(c) for c in table.columns if not c.virtual]
-        properties = {"bridge.table": str(self.settings.id), TYPES: self.settings.types.types, _KEY: _key_text(table)}
-        if steps:
-            properties[APPLIED] = str(max(s.commit_ts for s in steps))
-        if self.settings.names:
-            properties[_NAME] = str(self.settings.names[-1][1])
-        if self.settings.by_offset:
-            properties[ORDER] = "offset"
+        properties = {"bridge.table": str(self.settings.id), **_properties_of(self.settings, table, steps)}
         self.lake_table.create([*columns, *self.kind.metadata], properties, *self._layout(table))
 
     def _layout(self, table: Table) -> tuple[Sequence[str], Sequence[str]]:
@@ -474,10 +465,7 @@ def find_lag(
 
     columns: the type, as a schema's JSON has it, and the comment of each.
     """
-    expected = {TYPES: settings.types.types, ORDER: None, _KEY: _key_text(table)}
-    expected |= {APPLIED: str(steps[-1].commit_ts)} if steps else {}
-    expected |= {_NAME: str(settings.names[-1][1])} if settings.names else {}
-    for name, value in expected.items():
+    for name, value in ({ORDER: None} | _properties_of(settings, table, steps)).items():
         if ({TYPES: "exact"} | dict(properties)).get(name) != value:
             return f"its property {name} is not {value} yet"
     wanted = {c.name: (json_type(c, settings.types), _comment(c)) for c in table.columns if not c.virtual}
@@ -488,6 +476,14 @@ def find_lag(
         if columns[name][0] != kind or comment not in ("", columns[name][1]):
             return f"column {name} is not as it is defined"
     return None
+
+
+def _properties_of(settings: TableSettings, table: Table, steps: Sequence[SchemaChange]) -> dict[str, str]:
+    """The properties of a table that follows all steps."""
+    properties = {TYPES: settings.types.types, _KEY: _key_text(table)}
+    properties |= {APPLIED: str(steps[-1].commit_ts)} if steps else {}
+    properties |= {_NAME: str(settings.names[-1][1])} if settings.names else {}
+    return properties | ({ORDER: "offset"} if settings.by_offset else {})
 
 
 def newest_gap(properties: Mapping[str, str]) -> int:

@@ -171,8 +171,8 @@ class Tombstones:
         """Of deletes up to here: the table was emptied then, and no older change is applied any more. But of those
         without a commit_ts, and of null values: where one comes again, only its place tells that it is older.
         """
-        columns = self.table.read().columns if self.table.exists() else []
-        if COMMIT_TS in columns:
+        if self.table.exists():
+            columns = self.table.read().columns
             others = (f" AND {name} IS NULL" for name in (_POSITION, _MESSAGE) if name in columns)
             self.table.delete(f"{COMMIT_TS} <= {commit_ts}" + "".join(others))
 
@@ -230,6 +230,6 @@ class Tombstones:
         self.table.overwrite(self.spark.createDataFrame([], ", ".join(columns)))
 
     def _forget_all(self, frame: DataFrame) -> int | None:
-        newest = frame.agg(F.max(COMMIT_TS if COMMIT_TS in frame.columns else "commit_ts")).collect()[0][0]
+        newest = frame.agg(F.max(COMMIT_TS)).collect()[0][0]
         self.create()
         return None if newest is None else int(newest)
