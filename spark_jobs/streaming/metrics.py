@@ -132,8 +132,3 @@ def check(destination: str | None) -> None:
         raise SetupError("USAGE", details="--metrics :PORT goes with --stream; a run that ends writes a file")
     if destination is not None and (Path(destination).is_dir() or not Path(destination).absolute().parent.is_dir()):
         raise SetupError("USAGE", details=f"--metrics {destination}: it is a folder, or in a folder that is not there")
-
-
-def write(destination: str | None, pipeline: str, summary: Summary) -> None:
-    """The counts of a run that ended, to a file."""
-    JobMetrics(destination, pipeline).update(summary)

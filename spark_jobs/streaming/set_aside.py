@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 
+_FILE: Final = "set_aside.json"  # of the checkpoint
 MOST_ROWS: Final = 20_000_000
 MOST_BATCHES: Final = 10_000
 """Of a table's changes that wait."""
@@ -22,7 +23,7 @@ class SetAsideTables:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._tables: dict[str, dict[str, Any]] = checkpoint.set_aside_tables()
+        self._tables: dict[str, dict[str, Any]] = checkpoint.read(_FILE, {})
         self._untried = set(self._tables)
 
     def __contains__(self, key: str) -> bool:
@@ -83,7 +84,7 @@ class SetAsideTables:
 
     def _store(self, key: str, table: dict[str, Any] | None) -> None:
         self._tables = {**self._tables, key: table} if table else {k: t for k, t in self._tables.items() if k != key}
-        self._checkpoint.keep_set_aside_tables(self._tables)
+        self._checkpoint.keep(_FILE, self._tables)
 
 
 def _rows(batches: list[list[int]]) -> int:

@@ -101,7 +101,7 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
         dead = DeadLetters(location, kafka) if location else None
         out = endpoints.message_sink(args.out, kafka, args.topic) if job.write else endpoints.line_sink(args.out, kafka)
         summary = _run(args, job, out, dead, kafka, settings)
-    metrics.write(args.metrics, name, summary)
+    metrics.JobMetrics(args.metrics, name).update(summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, job, summary, dead_letter=location)
     tell_summary(args.command, summary, table_of(table), args.json)
     return summary.exit_code
