@@ -105,21 +105,14 @@ class LearningDecoder:
     """A side's decoder; where the side learns, from the DDL it reads, so that it needs the messages in order."""
 
     def __init__(self, config: CodecConfig) -> None:
-        self.tables: TableSource | None = config.tables
-        self.decoder: Decoder = config.decoder()
-        if config.learn:
-            self.tables = learned = StreamDefinitions(config.tables)
-            self.decoder = _DdlDecoder(replace(config, tables=learned).decoder(), learned)
-
-
-class _DdlDecoder:
-    def __init__(self, decoder: Decoder, tables: StreamDefinitions) -> None:
-        self._decoder = decoder
-        self._tables = tables
+        self._learned = StreamDefinitions(config.tables)
+        self.tables: TableSource | None = self._learned if config.learn else config.tables
+        self._decoder = replace(config, tables=self.tables).decoder()
+        self.decoder: Decoder = self if config.learn else self._decoder
 
     def decode(self, message: Message) -> list[Event]:
         events = self._decoder.decode(message)
         for event in events:
             if isinstance(event, DdlEvent):
-                self._tables.learn(event)
+                self._learned.learn(event)
         return events

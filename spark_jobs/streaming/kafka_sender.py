@@ -22,6 +22,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
+from ticdc_bridge.spark_jobs.arrow.event_rows import message_row
 from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.messages import KernelOutput
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
@@ -34,7 +35,6 @@ from ticdc_bridge.spark_jobs.streaming.pieces import (
     BatchCounts,
     TaskCodecs,
     error_of_row,
-    message_row,
     row_of_error,
 )
 

@@ -25,7 +25,7 @@ from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
 from ticdc_bridge.spark_jobs.arrow.change_schema import change_type
 from ticdc_bridge.spark_jobs.arrow.changes import ChangeBatch, ChangeReader
-from ticdc_bridge.spark_jobs.arrow.event_rows import change_rows, timestamp_of
+from ticdc_bridge.spark_jobs.arrow.event_rows import change_rows, message_row
 from ticdc_bridge.spark_jobs.arrow.input_batches import Item, message_of_input
 from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.arrow.lines import LineBatch, LineReader
@@ -291,12 +291,4 @@ def _order_row(mark: EventOrder, number: int, index: int) -> dict[str, Any]:
     return {
         "kind": "out", "number": number, "part": index, "commit_ts": mark.commit_ts, "rank": mark.rank,
         "id": mark.id or None,
-    }  # fmt: skip
-
-
-def message_row(message: Message) -> dict[str, Any]:
-    return {
-        "topic": message.topic, "partition": message.partition, "key": message.key, "value": message.value,
-        "timestamp": timestamp_of(message.timestamp),
-        "headers": [{"key": name, "value": value} for name, value in message.headers],
     }  # fmt: skip
