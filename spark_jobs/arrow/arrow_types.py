@@ -1,8 +1,7 @@
 """Spark's types as Arrow's, in the form in which mapInArrow and Python data sources exchange rows.
 
-pyspark has this as an inner function, whose parameters differ between Spark 4.0, 4.1, 4.2 and 4.3; what is here needs
-`StructType.jsonValue` and `StructType.fromJson` alone, which are public. Times with a zone are in UTC, whatever the
-session's zone is: Arrow's numbers are the same.
+pyspark has an inner function for it, whose parameters differ between 4.0 and 4.3. Times with a zone are in UTC,
+whatever the session's zone is.
 """
 
 from __future__ import annotations

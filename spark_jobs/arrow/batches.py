@@ -1,8 +1,4 @@
-"""Batches with Kafka's columns, their readers, and what kernels and codec made of them put in order again.
-
-A batch is read in parts: (messages, what kernels made of them, what they left to the codec). No session, no Spark
-classes.
-"""
+"""Batches with Kafka's columns, their readers, and what kernels and codec made of them put in order again."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -23,8 +23,7 @@ _MOST_MS = 1 << 53  # a timestamp in microseconds is an int64
 def messages_of_lines(batch: Any) -> Any:
     """A batch with the column `line` → Kafka's columns, and its own others; any other batch as it is.
 
-    `line` stays where it is no message (it is empty, or wrong, or can't stand in the columns): nothing else is known
-    of it then. Everywhere else it is null.
+    `line` stays, alone, where it is no message or can't stand in the columns; everywhere else it is null.
     """
     if "line" not in batch.schema.names or "value" in batch.schema.names:
         return batch

@@ -1,7 +1,6 @@
 """Arrow batches of messages → lines of the plain form, by compiled readers and a compiled writer.
 
-What the kernels leave goes through the plain codec message by message; what comes out, counts included, is what
-`message_codec.decode_one` and `message_codec.plain_lines` give for each message. No session, no Spark classes.
+What the kernels leave goes through the plain codec; the outcome, counts included, is `message_codec`'s.
 """
 
 from dataclasses import dataclass
@@ -27,9 +26,7 @@ _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 
 
 @dataclass(frozen=True, slots=True)
 class LineBatch:
-    """Lines that the kernels wrote, in message order: each one's message in the batch (int64), its number among those
-    of the message (int32), and its text (an Arrow array).
-    """
+    """Lines that kernels wrote, in message order: of which message (int64), its number there (int32), its text."""
 
     origin: Any
     number: Any

@@ -1,7 +1,6 @@
 """Arrow batches of messages → messages of another format, by compiled readers and writers (schemas.columnar).
 
-What the kernels leave, a message or one of its rows, goes through the plain codec message by message; what comes out,
-errors and counts included, is what `message_codec.transcode_one` gives for each message. No session, no Spark classes.
+What the kernels leave goes through the plain codec; the outcome, counts included, is that of `message_codec`.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,7 @@
 """One table's columns of what compiled readers read: whose rows are they, do their values fit, and what Arrow has of
 them.
 
-Used by all that makes typed rows of messages in batches: the workers of `decode(table=)`, `--table` in this process and
-the data source; and, for maps and lines, to find the rows that the view may refuse. What is not surely read as the
-plain codec does it is left to that codec, which says why (`spark_jobs.pipeline.table_view`).
+What is not surely read as the plain codec does it is left to that codec, which says why (pipeline.table_view).
 """
 
 from collections.abc import Callable, Sequence

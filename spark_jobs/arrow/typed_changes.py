@@ -1,6 +1,4 @@
-"""Change events with rows in plain form → columns of their table's types, where nothing about them is out of the
-ordinary. The rest is Spark's SQL's (spark_jobs.lake.row_values), which converts what can be and says what can't.
-"""
+"""Change events in plain form → columns of their table's types; what is unusual is Spark's (lake.row_values)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,12 +40,8 @@ class TableShape:
 def typed_changes(changes: Any, shape: TableShape) -> tuple[Any, Any]:
     """Upserts, with all columns, and deletes, with those of the key; both with ORDER. An update of the key is both.
 
-    Args:
-        changes: an Arrow table with the columns `op`, `before`, `after` (maps), `flags` and those of ORDER.
-        shape: of the table that all of them are of.
-
-    Raises:
-        UnusualChanges: a change that Spark has to look at.
+    changes: an Arrow table with `op`, `before`, `after` (maps), `flags` and ORDER, all of the table of `shape`.
+    UnusualChanges for one that Spark has to look at.
     """
     times = changes.column("commit_ts")
     if times.null_count or (len(times) and pc.min(times).as_py() <= shape.since):

@@ -92,10 +92,7 @@ class _Schemas(FileSchemas):
 @cache
 @_reports_slow_steps
 def warm_transcode(read: str, write: str) -> bool:
-    """Compiles what transcodes between two formats, or loads it: once in a process; workers find it in the cache.
-
-    Out: False where there are no kernels for them.
-    """
+    """Compiles what transcodes between two formats, or loads it; workers find it in the cache. False: no kernels."""
     from ticdc_bridge.spark_jobs.arrow.messages import Transcoder, can_transcode
 
     if not can_transcode(read, write):

@@ -15,10 +15,7 @@ from ticdc_bridge.spark_jobs.io.stores import StoreUrl
 
 @dataclass(frozen=True, slots=True)
 class KafkaClient:
-    """How Kafka is reached, and from which offset it is read: --bootstrap-servers, --kafka-config, --from-offset.
-
-    read: the topics that a job reads, into which it writes nothing.
-    """
+    """How Kafka is reached, and from which offset it is read. read: a job's topics, into which it writes nothing."""
 
     servers: str | None = None
     config_file: Path | None = None

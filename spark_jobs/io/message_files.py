@@ -31,9 +31,8 @@ OTHER_TYPES = "{path}: a message file has key and value in binary, and headers a
 def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
     """The messages of a file, in order; a line that is none comes as (error, message with the line as its value).
 
-    Compressed files and those in UTF-16 are told by their first bytes. A file that begins with a list, or with an
-    object over several lines, is a JSON document or several: at most _MOST_DOCUMENT bytes. SetupError USAGE when the
-    file can't be read.
+    A file that begins with a list, or an object over lines, is of JSON documents: at most _MOST_DOCUMENT bytes.
+    SetupError USAGE when it can't be read.
     """
     if path.suffix == ".parquet":
         yield from _read_parquet(path)

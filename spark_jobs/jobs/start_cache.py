@@ -15,10 +15,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 
 
 def compile_kernels() -> bool:
-    """Compile the kernels of every format and pair of formats, or load those that are cached.
-
-    What a format can't do is passed over by the functions that are called here. Out: whether they are cached now.
-    """
+    """Compile the kernels of every format and pair of formats, or load them; whether they are cached now."""
     from ticdc_bridge.schemas.columnar.kernels.jit import IS_CACHED
     from ticdc_bridge.spark_jobs.arrow import warm_up
 

@@ -284,10 +284,7 @@ def column_before(step: SchemaChange, name: str) -> Column | None:
 
 
 def with_defaults(column: Column) -> tuple[bool, Any]:
-    """(known, value) of a column in the rows that were there when it was added (TiDB's original default).
-
-    An expression's value (CURRENT_TIMESTAMP) is not known: it was that of the moment.
-    """
+    """(known, value) of an added column in the rows that were there: TiDB's original default, but no expression's."""
     if column.has_default and column.default is not None:
         moment = str(column.default).upper().startswith("CURRENT_")
         if column.default_is_expr or column.default_unzoned or moment:

@@ -142,14 +142,7 @@ def load_current(
     target: merge.CurrentTable, snapshot: Snapshot, table: Table, steps: list[SchemaChange],
     deletes: DataFrame | None, summary: Summary,
 ) -> Loaded:  # fmt: skip
-    """A snapshot into a current table.
-
-    Args:
-        table: the columns as they are now, by the statements in `steps`.
-        deletes: of `missing_keys`, None for none.
-    Raises:
-        SetupError: as CurrentTable.merge.
-    """
+    """A snapshot into a current table, as it is now by `steps`. deletes: of `missing_keys`. SetupError as of merge."""
     columns, lake_table, deleted = target.columns, target.columns.lake_table, target.columns.tombstone_table
     target.check_key(columns, table, lake_table.exists())
     is_new = not lake_table.exists() or (

@@ -97,11 +97,10 @@ class CurrentTable:
         return emptied if loaded == self.loading else max(emptied, loaded)
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
-        """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many keys it
-        wrote.
+        """Applies row changes (change_schema.CHANGES with maps, and `position`); how many keys it wrote.
 
-        table: the columns as they are now. steps: the table's history, [] where no DDL is known.
-        SetupError USAGE for a table without handle key, STOPPED where a change can't be made exactly.
+        steps: the table's history, [] without DDL. SetupError USAGE for a table without handle key, STOPPED where a
+        change can't be made exactly.
         """
         began, settings = time.monotonic(), self.columns.settings
         self.check_key(self.columns, table, self.columns.lake_table.exists())
@@ -266,9 +265,7 @@ def write_by_commit_ts(
 
 
 def _refuse_alike_keys(newest: DataFrame, rows: RowValues, columns: TableColumns) -> None:
-    """SetupError STOPPED where a key comes that TiDB's collation takes for that of another row, which stays: the key
-    got other letters, and the old row was not sent.
-    """
+    """SetupError STOPPED for a key that TiDB's collation takes for that of a row that stays: the old row is missing."""
     names, alike = rows.key_names, {n: c for n, c in zip(rows.key_names, rows.keys, strict=True) if "_ci" in c.collate}
     if not alike or columns.settings.on_lossy != "error":
         return

@@ -39,10 +39,7 @@ class TablePoint(NamedTuple):
 
 
 def point_of(table: str, lake_table: LakeTable, tombstones: LakeTable, resolved: int) -> TablePoint | None:
-    """The point of a current table as it is now; None where there is no table, or nothing was ever in it.
-
-    tombstones: its deleted keys. Spark skips files that have nothing above `resolved`.
-    """
+    """The point of a current table as it is now; None where nothing was ever in it. tombstones: its deleted keys."""
     if not lake_table.exists() or (version := lake_table.version()) is None:
         return None
     frames = [lake_table.read_at(version), *([tombstones.read()] if tombstones.exists() else [])]

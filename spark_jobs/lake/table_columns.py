@@ -461,10 +461,7 @@ def find_lag(
     settings: TableSettings, table: Table, steps: Sequence[SchemaChange], properties: Mapping[str, str],
     columns: Mapping[str, tuple[Any, str]],
 ) -> str | None:  # fmt: skip
-    """What `TableColumns.follow` would have to do for a table of the lake that is there; None: nothing.
-
-    columns: the type, as a schema's JSON has it, and the comment of each.
-    """
+    """What `TableColumns.follow` would do for a table that is there, or None. columns: type (JSON) and comment."""
     for name, value in ({ORDER: None} | _properties_of(settings, table, steps)).items():
         if ({TYPES: "exact"} | dict(properties)).get(name) != value:
             return f"its property {name} is not {value} yet"

@@ -200,11 +200,7 @@ class Tombstones:
         return None
 
     def fit(self) -> int | None:
-        """Brings the columns to the key's types.
-
-        Where the key is another one, or deleted keys don't fit exactly, all are forgotten: the newest commit_ts of
-        them, else None.
-        """
+        """Brings the columns to the key's types. Keys that don't fit are forgotten: the newest commit_ts, or None."""
         if not self.table.exists():
             return None
         frame = self.table.read()

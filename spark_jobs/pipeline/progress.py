@@ -56,10 +56,7 @@ def step(command: str, text: str) -> Iterator[None]:
 
 @contextmanager
 def report_slow_steps(text: str, after: float = 2.0, state: Callable[[], str] = str) -> Iterator[None]:
-    """A line on stderr where the work takes longer than `after` seconds, and another each half minute of it.
-
-    state: how far it is, in words that go into the line; "" where that is not known.
-    """
+    """Lines on stderr while the work takes longer than `after` seconds, each half minute. state: how far it is."""
     began, done = time.monotonic(), threading.Event()
 
     def tell() -> None:

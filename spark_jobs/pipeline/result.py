@@ -110,11 +110,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs; 2
-        when changes of tables that are set aside are not written.
-
-        Messages dropped as asked for (--on-error drop) are counted, and no failure.
-        """
+        """0: all is written, or dropped as asked for; 1: dead letters, a checksum differs; 2: tables set aside."""
         if self.set_aside:
             return 2
         return 1 if self.errors.total() > self.dropped or self.checksums["mismatch"] else 0

@@ -22,10 +22,7 @@ def commit_ts_of_statement(event: DdlEvent) -> int | None:
 
 
 class StreamDefinitions:
-    """Table versions from DDL events (schemas.model.ports.TableSource). What is given beforehand comes first.
-
-    A statement that can't be read or applied leaves its table unknown from there on, rather than as it was before.
-    """
+    """Table versions from DDL events, after those given. A statement that fails leaves its table unknown from there."""
 
     def __init__(self, tables: TableSource | None = None) -> None:
         self._defined = tables
@@ -36,10 +33,7 @@ class StreamDefinitions:
         self._versions: dict[TableId, list[tuple[int, TableVersion | None]]] = {}
 
     def learn(self, event: DdlEvent) -> None:
-        """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known.
-
-        Without a time (`commit_ts_of_statement`) it is not used.
-        """
+        """Takes a DDL event, once; without a time (`commit_ts_of_statement`) it is not used."""
         commit_ts = commit_ts_of_statement(event)
         key = (commit_ts or 0, event.db, event.table, event.query)
         if not event.query or key in self._seen:

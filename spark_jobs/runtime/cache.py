@@ -16,10 +16,7 @@ def cache_dir() -> Path:
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
-    """Write `content` to `path` so that a reader sees the old file or the new one, never a part.
-
-    In: the target, its text or bytes and its permission bits. Errors: OSError when the folder can't be written.
-    """
+    """Write so that a reader sees the old file or the new one, never a part. OSError where that can't be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

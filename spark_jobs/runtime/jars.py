@@ -74,13 +74,7 @@ def ivy_jar() -> Path:
 
 
 def _retrieve(jar_set: Sequence[Jar], folder: Path) -> str:
-    """Fetches jars into a folder, without their dependencies, in one JVM. A jar that is not found is no error here.
-
-    Returns:
-        What Ivy said.
-    Raises:
-        SetupError: JAVA_MISSING, JAR_MISSING (no Ivy; bad BRIDGE_IVY_SETTINGS).
-    """
+    """Fetches jars, without dependencies, in one JVM; what Ivy said of it. SetupError JAVA_MISSING, JAR_MISSING."""
     lines = []
     for jar in jar_set:
         artifact = _CLASSIFIED.format(quoteattr(jar.artifact), quoteattr(jar.classifier)) if jar.classifier else ""

@@ -1,7 +1,4 @@
-"""How the texts of a dump are written: what Dumpling was told, and what its files prove.
-
-Where the files prove nothing and it matters, the load is refused, with the options that are needed.
-"""
+"""How the texts of a dump are written, by Dumpling's options and its files; refused where neither proves it."""
 
 import binascii
 import json
@@ -103,13 +100,9 @@ def arrow_array(values: TextColumn, column: Column, form: TextForm) -> Any:
 
 
 def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any]) -> TextForm:
-    """How the files of a dump are read, by what the first bytes of some of each table's prove.
+    """How the files of a dump are read, by what the first bytes of some of each table's (`heads`) prove, and `given`.
 
-    Args:
-        heads: looked at until one form is left.
-        given: of `dump_options`.
-    Raises:
-        SetupError: USAGE where several forms give other values, or none fits.
+    SetupError USAGE where several forms give other values, or none fits.
     """
     known = _KNOWN if is_csv else {"escapes": _KNOWN["escapes"]}
     tried = [(given[name],) if name in given else values for name, values in known.items()]

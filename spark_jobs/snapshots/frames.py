@@ -31,13 +31,7 @@ _NO_ROW: Final = "it has no row, and Dumpling makes no such file: it is cut"
 
 @dataclass
 class DumpTable(SnapshotTable):
-    """A table of a dump.
-
-    Args:
-        kind: of its files: sql, csv or parquet; "" without rows.
-        sizes: of its files in bytes, as they are stored.
-        form: how its texts are read.
-    """
+    """A table of a dump. kind: sql, csv, parquet, "" without rows. sizes: of files as stored. form: of its texts."""
 
     kind: str = ""
     files: list[str] = field(default_factory=list)

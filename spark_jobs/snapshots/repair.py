@@ -24,11 +24,7 @@ def repair_rows(
 ) -> int:
     """Loads rows into the tables of the lake, and deletes keys that the snapshot lacks; how many.
 
-    Args:
-        differences: of LakeRows.differences, by the snapshot.
-        definition: of the table.
-    Raises:
-        SetupError: as merge raises it.
+    differences: of LakeRows.differences, by the snapshot. SetupError as merge raises it.
     """
     rows = [row for row in differences if row["kind"] != NEWER]
     if not rows:

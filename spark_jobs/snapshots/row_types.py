@@ -1,7 +1,4 @@
-"""Values as sources have them → the exact types of lake tables, in Spark's workers.
-
-A value that is none of its column's type is found here, before a row is written.
-"""
+"""Values as sources have them → the exact types of lake tables, in Spark's workers, before a row is written."""
 
 from collections import Counter
 from collections.abc import Sequence

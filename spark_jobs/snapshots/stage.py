@@ -162,11 +162,7 @@ class Stage:
                 remove_folder(other)
 
     def read(self, spark: SparkSession, table: SnapshotTable, writing: ChunkWriting) -> DataFrame:
-        """The rows of all chunks; those that were not read before are read now, a task a chunk.
-
-        Returns:
-            c_N for each of the table's columns, those of ours that `writing` adds, FILE and LINE.
-        """
+        """The rows of all chunks, read now if need be, a task a chunk: c_N, ours that `writing` adds, FILE and LINE."""
         path = self.folder / _CHUNKS
         if not path.exists():  # else they are those that the load began with
             self._write(_CHUNKS, table.chunks())

@@ -1,7 +1,6 @@
 """Messages on their way to Python's workers: headers go as text where there are some, and as NULL where there are none.
 
-Lists of structs cost more than all other columns of a message together: Spark's Arrow writer asks them for their size
-before each row. A changefeed's messages have no headers, so almost all rows carry a NULL.
+Lists of structs cost more than all other columns of a message together in Spark's Arrow writer.
 """
 
 from __future__ import annotations
@@ -30,10 +29,7 @@ Run = Callable[[Iterable[Any]], Iterator[Any]]
 def map_messages(frame: DataFrame, run: Run, schema: str | StructType) -> DataFrame:
     """`frame.mapInArrow(run, schema)` of messages, by our operator where Spark takes it (TunedWorkerExec.java).
 
-    Args:
-        frame: with Kafka's columns, with or without headers.
-        run: gets batches with headers as Spark has them, and never NULL.
-        schema: of the rows that it gives.
+    run: gets batches with headers as Spark has them, and never NULL, whether or not `frame` has them.
     """
     from pyspark.sql import functions as F
 

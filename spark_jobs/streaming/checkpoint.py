@@ -1,7 +1,6 @@
 """The state of a stream beside Spark's own checkpoint: whose it is, DDL it has read, watermarks, rows held, ids seen.
 
-Everything is written per micro-batch under the batch's number, from the state of the batch before: a batch that Spark
-runs again after a crash finds the same state and writes the same files.
+A file has its micro-batch's number, so that a batch that Spark runs again finds the same state and writes the same.
 """
 
 import json

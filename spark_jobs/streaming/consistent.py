@@ -52,11 +52,7 @@ class ConsistentPoints:
             self.points[f"{location.format}:{name}"] = point
 
     def record(self, session: SparkSession, resolved: int, set_aside: Collection[str]) -> None:
-        """Adds the rows of a resolved ts, if it is a new one, no table is further, and none is set aside: that one is
-        behind.
-
-        A batch that is tried again finds the rows, or adds them.
-        """
+        """Adds the rows of a resolved ts if it is new, no table is further, and none set aside. A repeat finds them."""
         kept = self.checkpoint.read(_FILE, dict[str, Any]())
         kept = kept if kept.get("choice") == self.choice else {}
         points = {location: TablePoint(*point) for location, point in kept.get("tables", {}).items()}

@@ -1,8 +1,7 @@
 """Micro-batches that go to Kafka in one pass: workers' messages straight into Spark's Kafka sink, nothing kept between.
 
-The counts come back beside the messages, by an accumulator: Spark adds what a task told once, when the task has ended
-well, however often it or others were tried. Messages that failed are told by their positions; where dead letters are
-wanted they are read once more. So a micro-batch without failures is read once and kept nowhere.
+Counts come by an accumulator: Spark adds a task's once, however often it was tried. Messages that failed are told by
+their positions, and read once more where dead letters are wanted.
 """
 
 from __future__ import annotations
@@ -47,10 +46,7 @@ _NOW_WELL = "it failed when it was read first, and not when it was read again fo
 
 @dataclass
 class SendReport:
-    """The counts of the tasks of one try of a micro-batch.
-
-    failed: positions of the messages that failed, by code (arrays of int64); fatal: why a worker could not go on.
-    """
+    """The counts of one try of a micro-batch. failed: positions by code (int64); fatal: why a worker stopped."""
 
     summary: Summary = field(default_factory=Summary)
     offsets: dict[int, int] = field(default_factory=dict)
@@ -86,10 +82,7 @@ class _ReportAccumulator(AccumulatorParam[Reports]):
 
 
 class KafkaSender:
-    """Micro-batches of one job, sent. ids: each message gets the header `sinks.ID`, of its place.
-
-    topic: where all go; None: own. counts: tells how many partitions the topics have.
-    """
+    """Sends one job's micro-batches. ids: with the header `sinks.ID`. topic None: own. counts: of their partitions."""
 
     def __init__(
         self, context: SparkContext, topic: str | None, ids: bool, counts: Callable[[], Mapping[str, int]] = dict

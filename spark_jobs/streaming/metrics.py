@@ -1,8 +1,4 @@
-"""`--metrics FILE|:PORT`: a job's counts in Prometheus' text form, written to a file or served on a port.
-
-Series carry the job's name as `pipeline`: `job` is a label that Prometheus sets itself, so that a job's own would be
-renamed `exported_job` when it is read (docs/decisions/0037).
-"""
+"""`--metrics FILE|:PORT`: a job's counts in Prometheus' text form, by `pipeline`, its name (docs/decisions/0037)."""
 
 from __future__ import annotations
 
@@ -26,10 +22,7 @@ _NO_LAG: Mapping[str, int] = MappingProxyType({})
 
 
 class JobMetrics:
-    """Counters of one job. `update` takes the counts of a run, or of a micro-batch, and shows them.
-
-    destination: a file, or :PORT of `host`; None: nothing is counted.
-    """
+    """Counters of one job; `update` takes a run's or a micro-batch's. destination: a file, :PORT of `host`, or None."""
 
     def __init__(self, destination: str | None, pipeline: str, host: str = LOOPBACK) -> None:
         """SetupError USAGE where the port can't be had, or the file's folder is not there."""

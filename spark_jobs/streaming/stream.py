@@ -52,10 +52,7 @@ _WAITS = {"request.timeout.ms": "15000", "default.api.timeout.ms": "20000"}
 
 @dataclass(frozen=True)
 class StreamJob:
-    """A streaming job. trigger: seconds between micro-batches; None: what is there now, then the end.
-
-    patience: seconds to wait for what is down. is_patient: from the start on.
-    """
+    """A streaming job. trigger, patience: seconds; trigger None: what is there now. is_patient: from the start."""
 
     command: str
     job: Job
@@ -288,11 +285,7 @@ class _RunningStream:
         self.total.merge(summary)
 
     def _stop(self, by: int) -> None:
-        """Ends the query when the micro-batch at hand is done: the next one does not begin (_batch).
-
-        One that takes too long, or that a second signal ends, is cut off; it runs again at the next start. A query
-        that is about to start is ended as soon as it has.
-        """
+        """Ends the query after the micro-batch at hand; one that takes too long, or at a second signal, is cut off."""
         again, end = self._stopping.is_set(), time.monotonic() + GRACE
         if not again:
             text = f"stopping when the micro-batch at hand is done, within {GRACE:g} s; a second signal stops at once"

@@ -1,7 +1,4 @@
-"""Clients of Kafka (librdkafka): made, read and written with, and what their failures are called.
-
-confluent-kafka is imported when the first client is made. `--kafka-config` is read by schemas.inputs.kafka_settings.
-"""
+"""Clients of Kafka (librdkafka): made, read and written with, and what their failures are called."""
 
 from __future__ import annotations
 
@@ -187,11 +184,7 @@ def watermarks(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
 def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) -> Iterator[Message]:
     """A topic's messages in the order partition, offset, up to the high watermarks seen at the start.
 
-    Args:
-        from_offset: where each partition's reading begins, or at its earliest offset where that is later.
-
-    Raises:
-        SetupError: KAFKA_UNREACHABLE, UNKNOWN_TOPIC.
+    from_offset: of each partition, or its earliest where that is later. SetupError KAFKA_UNREACHABLE, UNKNOWN_TOPIC.
     """
     servers = settings["bootstrap.servers"]
     with _consumer(settings) as consumer:
@@ -296,10 +289,7 @@ def topic_ids(topics: Collection[str], settings: Mapping[str, str]) -> dict[str,
 
 
 def topic_id(topic: str, settings: Mapping[str, str]) -> str | None:
-    """What the broker knows a topic by: a topic deleted and created anew has another. None where it can't be told.
-
-    SetupError UNKNOWN_TOPIC when the broker says that there is no such topic.
-    """
+    """What the broker knows a topic by; one made anew has another. None: can't be told. SetupError UNKNOWN_TOPIC."""
     client, end = _admin(settings), time.monotonic() + _GONE_AFTER
     while True:
         try:
@@ -438,11 +428,7 @@ class TopicWriter:
 # ---- which topics
 @dataclass(frozen=True)
 class TopicChoice:
-    """Which topics a job reads: `kafka:TOPIC`, `kafka:A,B`, or by a regular expression, `kafka:/REGEX/` (`--topics`).
-
-    Args:
-        text: what follows `kafka:`.
-    """
+    """Which topics a job reads, after `kafka:`: TOPIC, A,B or by a regular expression, /REGEX/ (`--topics`)."""
 
     text: str
 
@@ -476,10 +462,7 @@ class TopicChoice:
         return topic in self.names
 
     def find(self, settings: Mapping[str, str]) -> dict[str, int]:
-        """The topics that are there, by name, with the number of their partitions.
-
-        SetupError UNKNOWN_TOPIC where one that is named is not, or none fits the pattern; KAFKA_UNREACHABLE.
-        """
+        """The topics that are there, with their numbers of partitions. SetupError UNKNOWN_TOPIC, KAFKA_UNREACHABLE."""
         every = partition_counts(settings, None)
         counts = {topic: n for topic, n in sorted(every.items()) if self.takes(topic)}
         if missing := sorted({*self.names} - counts.keys()):

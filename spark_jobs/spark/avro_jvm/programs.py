@@ -1,8 +1,6 @@
-"""The registered versions of a table as programs for the reader in Spark's JVM
-(spark_jobs/spark/avro_jvm/AvroRows.java).
+"""The registered versions of a table as programs for the reader in Spark's JVM (AvroRows.java).
 
-A program is a step for each field of a record: what is read, which branch of its union is null, where the value goes in
-the newest version's row and how it is written there.
+A step for each field: what is read, which branch of its union is null, where and how it goes into the newest row.
 """
 
 import json
