@@ -136,12 +136,15 @@ def record_without_classes(spark: SparkSession) -> Iterator[Row]:
         yield from _of_tables(spark, ("avro",), False, check="header")
 
 
-class _NewIds(Registry, FileSchemas):
+class _NewIds(FileSchemas):
     """A registry that gives out ids, as transcode() takes one."""
 
     def __init__(self) -> None:
-        FileSchemas.__init__(self, [])
-        Registry.__init__(self)
+        super().__init__([])
+        self._registry = Registry()
+        self.by_id = self._registry.by_id  # type: ignore[method-assign]
+        self.newest = self._registry.newest  # type: ignore[method-assign]
+        self.id_of = self._registry.id_of  # type: ignore[method-assign]
 
 
 def record_transcode(spark: SparkSession) -> Iterator[Row]:
