@@ -182,6 +182,7 @@ class Encoder:
             origin = replace(line, value=None, timestamp=timestamp, headers=line.headers or origin.headers)
             events = self._objects.decode(line)
         else:
+            _check_event(event)
             events = [event]
         return [message for entry in events for message in encode_event(self._encoder, entry, origin, self._topic).out]
 
@@ -202,13 +203,29 @@ def _pairs(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     return pairs
 
 
-def _check_values(event: Mapping[str, Any]) -> None:
-    """WireError INVALID_VALUE for a value of a row that is not in the form of JSON rows."""
+def _check_event(event: RowChange | DdlEvent | Watermark) -> None:
+    """WireError INVALID_VALUE for an event that no decoder gives, such as one that its user changed."""
+    if not isinstance(event.commit_ts, int | None) or isinstance(event.commit_ts, bool):
+        details = f"it is of type {type(event.commit_ts).__name__}: a TSO or None is needed"
+        raise WireError("INVALID_VALUE", column="commit_ts", details=details)
+    if isinstance(event, RowChange):
+        if event.op not in ("c", "u", "d", "r"):
+            raise WireError("INVALID_VALUE", column="op", details=f"{event.op!r}: choose c, u, d or r")
+        _check_values({"before": event.before, "after": event.after}, bytes, "a text, bytes or None")
+        known = {column.name for column in event.table.columns}
+        if strange := next(
+            (name for row in (event.before, event.after) for name in row or () if name not in known), None
+        ):
+            raise WireError("INVALID_VALUE", column=strange, details=f"table {event.table.id} has no such column")
+
+
+def _check_values(event: Mapping[str, Any], binary: type = Mapping, needed: str = 'a text, null or {"hex": …}') -> None:
+    """WireError INVALID_VALUE for a value of a row that is not in the form of JSON rows, or of change events."""
     for image in ("before", "after"):
         row = event.get(image)
         for name, value in row.items() if isinstance(row, Mapping) else ():
-            if not isinstance(value, str | Mapping | None):
-                details = f'it is of type {type(value).__name__}: a text, null or {{"hex": …}} is needed'
+            if not isinstance(value, str | binary | None):
+                details = f"it is of type {type(value).__name__}: {needed} is needed"
                 raise WireError("INVALID_VALUE", column=str(name), details=details)
 
 
