@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.json_exact import Number, name_other_form, utf8
 from ticdc_bridge.schemas.ddl.parser.column_definitions import TYPE_NAMES
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, same_type
+from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, by_definition, join_definition, same_type
 from ticdc_bridge.schemas.formats.framing import inflated, json_object
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import Hint, WireError
@@ -117,8 +117,11 @@ class CanalJsonDecoder:
             if not image:
                 raise ValueError("a row without columns")
             flags: dict[str, None] = {}
-            row = _row(table, image, flags, replaced, by_name)
-            before = None if op != "u" or old is None else _row(table, old[number], flags, replaced, by_name)
+            try:
+                row = _row(table, image, flags, replaced, by_name)
+                before = None if op != "u" or old is None else _row(table, old[number], flags, replaced, by_name)
+            except ValueError as error:
+                raise ValueError(by_definition(error, table.id if version else None)) from error
             if op == "d":
                 before, row_after = row, None
             else:

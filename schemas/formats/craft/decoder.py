@@ -19,7 +19,7 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     RowImage,
     malformed_error,
 )
-from ticdc_bridge.schemas.formats.definitions import join_definition
+from ticdc_bridge.schemas.formats.definitions import by_definition, join_definition
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
@@ -131,7 +131,8 @@ def _read(
             if odd.flag:
                 flags[f"{odd.flag}:{name}"] = None
         except ValueError as error:
-            raise malformed_error(pos, f"column {name!r}: {error}") from error
+            reason = by_definition(error, layout.table.id if layout.version else None)
+            raise malformed_error(pos, f"column {name!r}: {reason}") from error
         if name in layout.numbers:
             flags[f"{cell_values.ENUM_NUMBER}:{name}"] = None
         pos += length
