@@ -206,6 +206,16 @@ def test_ctrl_c_ends_with_130_and_an_output_that_is_not_there() -> None:
     assert not Path("o.jsonl").exists()
 
 
+def test_an_import_that_is_interrupted_ends_with_130() -> None:
+    """CPython ends by the signal itself where text that was evaluated, as of a dataclass, was interrupted last."""
+    program = (
+        "import sys, ticdc_bridge.cli as c; c._run = lambda *_: exec('raise KeyboardInterrupt'); sys.exit(c.main())"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 def test_the_same_input_gives_the_same_bytes_in_every_process() -> None:
     """Nothing depends on the order of a hash."""
     outputs = set()
