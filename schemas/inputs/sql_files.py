@@ -199,7 +199,7 @@ class _SqlScript:
         ids = {id_.folded for id_ in affected_tables(new_catalog(), parsed, self._db)}
         if isinstance(parsed, (CreateTable, DropTables)):
             self.unknown = {id_: why for id_, why in self.unknown.items() if id_ not in ids}
-            self._known |= ids
+            self._known |= ids if isinstance(parsed, CreateTable) else set()  # a dump drops what it then creates
         elif not self.unknown.keys().isdisjoint(ids):
             return
         if isinstance(parsed, CreateDatabase):

@@ -380,6 +380,8 @@ def test_a_table_that_tidb_cannot_have_leaves_the_others(unreadable: str, caplog
     )
     again = others.format(unreadable) + "CREATE TABLE `Geo``x` (id INT);"
     assert len(versions(sql_statements(again))) == 3
+    dump = f"USE shop; DROP TABLE IF EXISTS `Geo``x`; {unreadable}; DROP TABLE IF EXISTS a; CREATE TABLE a (id INT);"
+    assert [str(version.table.id) for version in versions(sql_statements(dump))] == ["shop.a"]
     with pytest.raises(ValueError, match="the statement of line 1"):
         sql_statements(f"USE shop; CREATE TABLE `Geo``x` (id INT); DROP TABLE `Geo``x`; {unreadable}")
     with pytest.raises(ValueError, match="the statement of line 1"):
