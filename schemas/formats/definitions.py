@@ -79,16 +79,18 @@ def name_definition(error: WireError, row: RowChange | None) -> WireError:
     """The error of a row that can't be written, with its table where it is the definition that does not fit: one that
     was not used, as its type is not certain then, or one whose column the row does not have, or not so.
     """
-    if row is None or error.fields.get("column") not in row.table.by_name:
+    column = None if row is None else row.table.by_name.get(error.fields.get("column", ""))
+    if row is None or column is None:
         return error
+    is_carried = any(column.name in image for image in (row.before, row.after) if image)
     if error.code == "TYPE_UNKNOWN" and row.mismatch is not None:
         reason = f"its type is not certain, as the definition was not used: {row.mismatch}"
         details = f"{reason}. Give the one in force ({Hint.DDL})"
-    elif error.code == "INVALID_VALUE" and row.table_version is not None:
+    elif error.code == "INVALID_VALUE" and row.table_version is not None and (column.elements or not is_carried):
         details = f"{error.fields['details']}, by the definition of table {row.table.id}"
     else:
         return error
-    return WireError(error.code, column=error.fields["column"], details=details)
+    return WireError(error.code, column=column.name, details=details)
 
 
 def by_definition(error: ValueError, id_: TableId | None) -> str:
