@@ -152,11 +152,6 @@ def _same_clock(pair: ValuePair) -> bool:
     return forth or _clock(values.shift_zone(str(pair.other), target_zone, here)[0]) == _clock(pair.original)
 
 
-def _is_replaced(pair: ValuePair) -> bool:
-    """The same text, with U+FFFD for bytes that are no UTF-8: readers differ in how many."""
-    return _as_text(pair.original) == _as_text(pair.other)
-
-
 def _as_text(value: Value) -> str:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -260,7 +255,8 @@ OF_TARGET: tuple[Loss, ...] = (
          "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
     # ---- text, bytes, elements
     Loss(OTHER, "text that is not UTF-8", ("debezium", *CONNECTORS, "open", "open-tiflow"), "cell", "invalid_utf8",
-         "LOSSY_VALUE", _TEXTS, lambda cell: isinstance(cell.value, bytes), becomes=_is_replaced),
+         "LOSSY_VALUE", _TEXTS, lambda cell: isinstance(cell.value, bytes),  # readers differ in how many U+FFFD
+         becomes=lambda pair: _as_text(pair.original) == _as_text(pair.other)),
     Loss(11, "binary strings: base64 text where the reader does not know the type", ("debezium", "debezium-tidb"),
          "cell",
          "binary_or_text", "", (Kind.BINARY,), undefined=True, becomes=_as_base64),

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, cast
 
 from ticdc_bridge.clients.registry import Schemas
@@ -20,13 +21,7 @@ from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource, TableSource
 from ticdc_bridge.schemas.plain.reader import PLAIN as PLAIN_FORMAT
 from ticdc_bridge.schemas.plain.reader import plain_message
 from ticdc_bridge.schemas.plain.writer import json_line
-from ticdc_bridge.spark_jobs.pipeline.arguments import (
-    File,
-    claims_of,
-    schemas_of,
-    tables_of,
-    with_parameter_names,
-)
+from ticdc_bridge.spark_jobs.pipeline.arguments import File, claims_of, schemas_of, tables_of, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, encode_event
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
@@ -205,9 +200,8 @@ def _pairs(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
 
 def _check_event(event: RowChange | DdlEvent | Watermark) -> None:
     """WireError INVALID_VALUE for an event that no decoder gives, such as one that its user changed."""
-    if not isinstance(event.commit_ts, int | None) or isinstance(event.commit_ts, bool):
-        details = f"it is of type {type(event.commit_ts).__name__}: a TSO or None is needed"
-        raise WireError("INVALID_VALUE", column="commit_ts", details=details)
+    if type(event.commit_ts) not in (int, NoneType):
+        raise _value_error("commit_ts", event.commit_ts, "a TSO or None")
     if isinstance(event, RowChange):
         if event.op not in ("c", "u", "d", "r"):
             raise WireError("INVALID_VALUE", column="op", details=f"{event.op!r}: choose c, u, d or r")
@@ -225,8 +219,12 @@ def _check_values(event: Mapping[str, Any], binary: type = Mapping, needed: str 
         row = event.get(image)
         for name, value in row.items() if isinstance(row, Mapping) else ():
             if not isinstance(value, str | binary | None):
-                details = f"it is of type {type(value).__name__}: {needed} is needed"
-                raise WireError("INVALID_VALUE", column=str(name), details=details)
+                raise _value_error(str(name), value, needed)
+
+
+def _value_error(column: str, value: Any, needed: str) -> WireError:
+    details = f"it is of type {type(value).__name__}: {needed} is needed"
+    return WireError("INVALID_VALUE", column=column, details=details)
 
 
 def _check_bytes(pieces: Mapping[str, Any]) -> None:

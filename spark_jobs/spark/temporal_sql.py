@@ -74,10 +74,6 @@ def _row(view: TableView, image: str, typed: list[TableColumn], certain: bool) -
 
 
 # ---- text → Spark's types, NULL for what they can't hold
-def _date(text: Column, _zone: str) -> Column:
-    return F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d\z"), text.try_cast("date"))
-
-
 def _datetime(text: Column, _zone: str) -> Column:
     return F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d " + _CLOCK), text.try_cast("timestamp_ntz"))
 
@@ -104,7 +100,7 @@ def _time(text: Column, _zone: str) -> Column:
 
 
 READ: Mapping[Kind, Callable[[Column, str], Column]] = {
-    Kind.DATE: _date,
+    Kind.DATE: lambda text, _: F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d\z"), text.try_cast("date")),
     Kind.DATETIME: _datetime,
     Kind.TIMESTAMP: _timestamp,
     Kind.TIME: _time,
