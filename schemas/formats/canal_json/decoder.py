@@ -11,6 +11,7 @@ our own mark of a row that a CSV file had (spark_jobs.io.storage_sink): ENUM and
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ticdc_bridge.schemas.codec import claim_check, json_exact, sql_text
@@ -112,16 +113,13 @@ class CanalJsonDecoder:
         events = []
         tidb = body.get("_tidb")
         others = other_fields(message=(body, _FIELDS), _tidb=(tidb if isinstance(tidb, dict) else {}, _TIDB))
-        by_name = body.get("_csv") is True
+        read = partial(_row, table, table.id if version else None, replaced, body.get("_csv") is True)
         for number, image in enumerate(data):
             if not image:
                 raise ValueError("a row without columns")
             flags: dict[str, None] = {}
-            try:
-                row = _row(table, image, flags, replaced, by_name)
-                before = None if op != "u" or old is None else _row(table, old[number], flags, replaced, by_name)
-            except ValueError as error:
-                raise ValueError(by_definition(error, table.id if version else None)) from error
+            row = read(image, flags)
+            before = None if op != "u" or old is None else read(old[number], flags)
             if op == "d":
                 before, row_after = row, None
             else:
@@ -281,7 +279,9 @@ def _elements(inner: str) -> tuple[str, ...]:
     return tuple(elements)
 
 
-def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool, by_name: bool) -> dict[str, Value]:
+def _row(
+    table: Table, defined: TableId | None, replaced: bool, by_name: bool, image: Any, flags: dict[str, None]
+) -> dict[str, Value]:
     if not isinstance(image, Mapping):
         raise ValueError("a row is no object")
     row: dict[str, Value] = {}
@@ -295,7 +295,7 @@ def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool, by_na
         try:
             row[name] = None if cell is None else _value(column, _cell_text(column, cell), flags, by_name)
         except ValueError as error:
-            raise ValueError(f"column {name!r}: {error}") from error
+            raise ValueError(f"column {name!r}: {by_definition(error, defined)}") from error
         if replaced and isinstance(row[name], str) and "\ufffd" in str(row[name]):
             flags[f"invalid_utf8:{name}"] = None
     return row
