@@ -84,9 +84,7 @@ def _lengths(table: Table, entry: IndexDef) -> tuple[int | None, ...]:
 
 
 def with_prefixes_of(table: Table, changed: Column) -> Table:
-    """The table after a column got another type: a prefix that is not shorter than the column is none any more, nor
-    one of a type that has none (upstream `SetIdxColNameOffset`).
-    """
+    """The table after a column changed, which ends prefixes that are no shorter (upstream `SetIdxColNameOffset`)."""
     longest = (changed.length or inf) if changed.type.kind in (Kind.TEXT, Kind.BINARY) else 0
     indexes = (
         replace(i, lengths=tuple(None if name == changed.name and n and n >= longest else n for name, n in i.parts))
