@@ -14,23 +14,18 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, TableId, TableVersion
 from ticdc_bridge.schemas.model.type_text import type_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
 
 Fits = Callable[[Column, Column], bool]
 """Whether a definition's column can be the one that a message describes."""
 ANY_TYPE = "any type"
 """How `Column.vague` begins of a column whose type the message does not tell at all."""
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 def join_definition(
-    id_: TableId,
-    version: TableVersion | None,
-    sent: Iterable[Column],
-    fits: Fits,
-    options: Options,
+    id_: TableId, version: TableVersion | None, sent: Iterable[Column], fits: Fits, options: Options,
     describe: Callable[[Column], str] = type_text,
-) -> tuple[TableVersion | None, DefinitionMismatch | None]:
+) -> tuple[TableVersion | None, DefinitionMismatch | None]:  # fmt: skip
     """A table's version and the columns that a message has → the version in the message's letters (TiDB compares
     names without case), or why it does not describe them.
 
@@ -117,6 +112,6 @@ def same_type(column: Column, sent: Column) -> bool:
     kind = column.type.kind
     if column.type is not sent.type or column.unsigned != sent.unsigned:
         return False
-    if kind in _TEMPORAL or kind is Kind.DECIMAL:
+    if kind in FRACTIONAL or kind is Kind.DECIMAL:
         return sent.scale is None or sent.scale == (column.scale or 0)
     return not sent.elements or sent.elements == column.elements

@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.event import Row, RowChange
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.table import Column, Value
-from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, ELEMENTS, FRACTIONAL, Kind
 
 OTHER = 0
 CONNECTORS = ("debezium-mysql", "debezium-tidb")
@@ -206,7 +206,6 @@ def _of_a_delete(pair: ValuePair) -> bool:
 
 _DATES = (Kind.DATE, Kind.DATETIME)
 _TEXTS = (Kind.TEXT,)
-_ELEMENTS = (Kind.ENUM, Kind.SET)
 
 # ---------------------------------------------------------------------------------- the table
 OF_TARGET: tuple[Loss, ...] = (
@@ -260,7 +259,7 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(11, "binary strings: base64 text where the reader does not know the type", ("debezium", "debezium-tidb"),
          "cell",
          "binary_or_text", "", (Kind.BINARY,), undefined=True, becomes=_as_base64),
-    Loss(13, "ENUM and SET as numbers", BY_NUMBER, "cell", "enum_number", "", _ELEMENTS, undefined=True,
+    Loss(13, "ENUM and SET as numbers", BY_NUMBER, "cell", "enum_number", "", ELEMENTS, undefined=True,
          becomes=_by_number),
     Loss(13, "BIT as a number: without leading zero bytes", BY_NUMBER, "bits", "", "", (Kind.BIT,), undefined=True,
          of=lambda column: (column.length or 64) > 8),
@@ -307,9 +306,9 @@ OF_SOURCE: tuple[Loss, ...] = (
          lambda cell: cell.has_flag("float_damaged"), becomes=_is_damaged),
     Loss(OTHER, "FLOAT that TiCDC damaged in Craft, no longer a float32", WRITTEN, "", "float_damaged", "INVALID_VALUE",
          (Kind.FLOAT,), lambda cell: cell.has_flag("float_damaged")),
-    Loss(13, "ENUM and SET of which only the number is known", WRITTEN, "", "", "TYPE_UNKNOWN", _ELEMENTS,
+    Loss(13, "ENUM and SET of which only the number is known", WRITTEN, "", "", "TYPE_UNKNOWN", ELEMENTS,
          lambda cell: not cell.column.elements),
-    Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", _ELEMENTS),
+    Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", ELEMENTS),
     Loss(OTHER, "columns whose type the source does not give", WRITTEN, "", "", "TYPE_UNKNOWN",
          when=lambda cell: bool(cell.column.vague) or cell.event.table_version is None),
     Loss(20, "commit_ts where the source has none", WRITTEN, "commit_ts", "synthetic_commit_ts"),
@@ -420,7 +419,7 @@ def _differs(column: Column, value: Value, other: Value) -> str:
         return "cell"
     if kind is Kind.FLOAT and _nearest_float32(value) == _nearest_float32(other) is not None:
         return ""
-    if kind in (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP) and _fraction(value) == _fraction(other):
+    if kind in FRACTIONAL and _fraction(value) == _fraction(other):
         return "digits"
     if isinstance(value, bytes) and isinstance(other, bytes) and kind is Kind.BIT:
         return "bits" if int.from_bytes(value, "big") == int.from_bytes(other, "big") else "cell"

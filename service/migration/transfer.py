@@ -1,7 +1,4 @@
-"""Moving a registry from one place to another, and what is said about it on stderr.
-
-`verify` compares two registries and writes nothing.
-"""
+"""Moving a registry from one place to another, comparing two, and what is said about it on stderr."""
 
 import sys
 from collections import Counter
@@ -160,13 +157,9 @@ _CANNOT_TELL: Final = 2
 
 
 def verify(source: str, target: str, options: TransferOptions) -> int:
-    """Compare two registries: counts by kind, and each difference by its name.
+    """Compare two registries: counts by kind, and each difference by its name. Raises SetupError.
 
-    Returns:
-        0 if they are equal, 1 if they differ, 2 if what was compared is equal but something could not be read.
-
-    Raises:
-        SetupError: One of them can't be reached.
+    Returns 0 if they are equal, 1 if they differ, 2 if what was compared is equal but something could not be read.
     """
     with (
         progress(print_line) as report,

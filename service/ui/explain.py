@@ -1,7 +1,4 @@
-"""The page that explains a message: paste its bytes, see its framing, schema, fields and what other formats carry.
-
-The formats are imported when the page is first asked for: they are a sixth of all that a start would import.
-"""
+"""The page that explains a message: its bytes, framing, schema, fields and what other formats carry."""
 
 import base64
 import binascii

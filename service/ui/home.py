@@ -1,7 +1,4 @@
-"""The home page: what is running, and what needs attention, as far as this service knows.
-
-It is made from what the API tells the user who asks; what that user may not see, or nobody here can know, is said.
-"""
+"""The home page: what is running, and what needs attention, as the API tells the user who asks."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

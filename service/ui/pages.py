@@ -147,10 +147,7 @@ Page = Callable[[Request], Awaitable[Response]]
 
 
 class PageRouter(Router):
-    """Routes of pages; their errors are pages too.
-
-    They ask the API in their user's name: show and change what the user may, wait when it waits.
-    """
+    """Routes of pages; their errors are pages too. They ask the API in their user's name, and wait when it waits."""
 
     def __init__(self, prefix: str = "") -> None:
         super().__init__(prefix, needs=KNOWN, retry_on_outage=False, include_in_schema=False)
@@ -170,7 +167,6 @@ class FormTooLarge(FormError):
 
 
 def segment(text: str) -> str:
-    """A value as one part of a path."""
     return quote(text, safe="")
 
 

@@ -99,10 +99,7 @@ async def show(request: Request) -> Response:
 
 
 async def subject_page(request: Request, subject: str, **more: Any) -> Response:
-    """The page of a subject: the version that is asked for, or the newest, and its versions, the newest first.
-
-    more: what else its template shows, and the status.
-    """
+    """The page of a subject and a version (or the newest). more: what else its template shows, and the status."""
     api = ApiClient(request)
     await api.need("subjects", subject, "versions", deleted=True)  # says what is wrong where there is nothing
     [entry] = (await api.need("overview", subject=subject))["subjects"]
@@ -354,7 +351,6 @@ _MOST_LINES: Final = 10_000
 _STEPS: Final = 20_000_000
 """Of a comparison, which takes up to lines × lines × how often one is repeated: seconds, not hours, at the worst."""
 
-
 _AROUND: Final = 3
 _LONGEST: Final = 2000
 _ALIKE: Final = 0.4
@@ -364,10 +360,7 @@ Fragments = list[tuple[str, bool]]
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """A line on either side with its number. kind: same, changed, gone or new.
-
-    hidden: how many lines that are the same are left out here; nothing else counts then.
-    """
+    """A line on either side, with its number. kind: same, changed, gone or new. hidden: lines left out here."""
 
     kind: str
     left_number: int | None = None

@@ -10,7 +10,6 @@ from ticdc_bridge.service.ui.pages import ApiClient, PageRouter, go, number_of, 
 
 router = PageRouter("/ui/tables")
 
-
 _PAGE: Final = 50
 
 

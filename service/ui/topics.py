@@ -1,7 +1,4 @@
-"""Pages of Kafka's topics: which there are, the last messages of one, decoded, and dead letters.
-
-Dead letters are shown by reason, and sent again after a dry run and a question.
-"""
+"""Pages of Kafka's topics: which there are, the last messages of one, decoded, and dead letters by reason."""
 
 import json
 from typing import Any, Final

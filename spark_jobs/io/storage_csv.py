@@ -72,9 +72,7 @@ class CsvDialect:
         return re.compile(re.escape(self.terminator) if self.terminator else r"\r?\n")
 
     def refuse_other_terminator(self, text: str) -> None:
-        """ValueError where each line ends with the same mark, that seems to belong to another terminator: it would be
-        read as a part of the last value.
-        """
+        """ValueError where each line ends with a mark of another terminator: it would be read as part of a value."""
         if self.terminator or ("\r\n" in text and not self.quote):
             return
         marks = {line[-1] for line in text.replace("\r", "").split("\n") if line}

@@ -89,14 +89,20 @@ class Snapshot:
             "CAST(NULL AS string) AS error", "(CAST(file AS bigint) << 40) + line AS position",
         )  # fmt: skip
 
+    def deletes(self, keys: DataFrame, names: Sequence[str], texts: str) -> DataFrame:
+        """Deletes at the TSO, one for each row of `keys`. names: of the key's columns; texts: SQL, an array of them."""
+        listed = f"array({', '.join(map(sql_literal, names))})"
+        return keys.selectExpr(
+            *self.fields, "'d' AS op", f"{listed} AS key", "CAST(NULL AS map<string,string>) AS after",
+            f"map_from_arrays({listed}, {texts}) AS before", "CAST(-1 AS bigint) AS position",
+        )  # fmt: skip
+
 
 Target = merge.CurrentTable | changelog.Changelog | row_versions.RowVersions
 
 
 class TargetState(NamedTuple):
-    """What a table of the lake has for a snapshot. applied, loaded: APPLIED and LOADED. is_clear: no rows from before
-    the TSO but the snapshot's.
-    """
+    """applied, loaded: APPLIED and LOADED of a lake table. is_clear: up to the TSO it has the snapshot's rows alone."""
 
     applied: int
     loaded: int
@@ -136,14 +142,7 @@ def load_current(
     target: merge.CurrentTable, snapshot: Snapshot, table: Table, steps: list[SchemaChange],
     deletes: DataFrame | None, summary: Summary,
 ) -> Loaded:  # fmt: skip
-    """A snapshot into a current table.
-
-    Args:
-        table: the columns as they are now, by the statements in `steps`.
-        deletes: of `missing_keys`, None for none.
-    Raises:
-        SetupError: as CurrentTable.merge.
-    """
+    """A snapshot into a current table, as it is now by `steps`. deletes: of `missing_keys`. SetupError as of merge."""
     columns, lake_table, deleted = target.columns, target.columns.lake_table, target.columns.tombstone_table
     target.check_key(columns, table, lake_table.exists())
     is_new = not lake_table.exists() or (
@@ -211,10 +210,7 @@ def _before(tso: int) -> int:
 
 
 def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame | None:
-    """Deletes at the TSO of the keys that a place has at it, and the snapshot has not; None where there are none.
-
-    SetupError USAGE for a table without a key.
-    """
+    """Deletes at the TSO of keys that the snapshot has not, None without any. SetupError USAGE without a key."""
     columns = target.columns
     rows = RowValues(columns.values, table, steps)
     if not rows.keys:
@@ -234,12 +230,8 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
         changes = changes.unionByName(snapshot.left_out.selectExpr("key AS after", f"{snapshot.tso} AS commit_ts"))
     here = changes.select(*rows.keys_of("after"))
     gone = known.select(*rows.stored_keys(), *texts).join(here, rows.key_names, "left_anti")
-    names = ", ".join(sql_literal(column.name) for column in rows.keys)
     before = ", ".join(f"t_{n}" for n in range(len(rows.keys)))
-    deletes = gone.selectExpr(
-        *snapshot.fields, "'d' AS op", f"array({names}) AS key", "CAST(NULL AS map<string,string>) AS after",
-        f"map_from_arrays(array({names}), array({before})) AS before", "CAST(-1 AS bigint) AS position",
-    ).localCheckpoint()  # fmt: skip
+    deletes = snapshot.deletes(gone, [column.name for column in rows.keys], f"array({before})").localCheckpoint()
     return None if deletes.isEmpty() else deletes
 
 

@@ -39,10 +39,7 @@ class TablePoint(NamedTuple):
 
 
 def point_of(table: str, lake_table: LakeTable, tombstones: LakeTable, resolved: int) -> TablePoint | None:
-    """The point of a current table as it is now; None where there is no table, or nothing was ever in it.
-
-    tombstones: its deleted keys. Spark skips files that have nothing above `resolved`.
-    """
+    """The point of a current table as it is now; None where nothing was ever in it. tombstones: its deleted keys."""
     if not lake_table.exists() or (version := lake_table.version()) is None:
         return None
     frames = [lake_table.read_at(version), *([tombstones.read()] if tombstones.exists() else [])]
@@ -86,9 +83,7 @@ class Reading(NamedTuple):
     where: dict[str, str]
 
     def sql(self) -> dict[str, str]:
-        """The query by the engine's name. Trino has a Delta table under the name that it was registered with: a catalog
-        `delta` with TiDB's names is assumed.
-        """
+        """The query by the engine's name. Trino is taken to have Delta tables in a catalog `delta`, by TiDB's names."""
         name, as_of = self.location.name, {k: "" if self.version is None else f" {v}" for k, v in _AS_OF.items()}
         if self.location.format == "iceberg":
             parts = split_iceberg_name(name)

@@ -30,10 +30,7 @@ _HEX = re.compile(r'\{"hex":"(?:[0-9a-f]{2})*"\}')
 
 
 def converter(old: Column, new: Column) -> Callable[[Value], Value] | None:
-    """How a column's values become those of its new type; None where each stays as it is.
-
-    What is returned raises ValueError for a value that TiDB makes something unknown of.
-    """
+    """How values become those of a column's new type (ValueError: TiDB's are unknown); None: each stays as it is."""
     convert = _CONVERT.get((old.type.kind, new.type.kind), _refuse_unknown)
     if convert is _keep_value or (old.type.kind is new.type.kind and convert in _BY_FORM and _is_wider(old, new)):
         return None

@@ -48,13 +48,9 @@ class Dump(NamedTuple):
 
 
 def read_dump(location: str, at: int | None = None) -> Dump:
-    """What a folder of Dumpling's has.
+    """What a folder of Dumpling's has. at: its TSO (physical ms << 18 | logical), where its metadata does not say it.
 
-    Args:
-        location: a folder of this machine or an object store.
-        at: its TSO (physical ms << 18 | logical), where its metadata does not say it.
-    Raises:
-        SetupError: USAGE for what is no whole dump, or has files that are nobody's.
+    SetupError USAGE for what is no whole dump, or has files that are nobody's.
     """
     folder = path_of(location)
     # Spark's workers have the current folder of when they began.

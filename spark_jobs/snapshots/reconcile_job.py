@@ -62,9 +62,7 @@ PAUSES: Final = (2.0, 4.0, 8.0, 15.0, 30.0)
 
 
 class Checked(NamedTuple):
-    """What was found. rows: of TiDB, at the TSO; equal: those that the lake has so; newer: rows and deletes of the lake
-    that are newer than the TSO.
-    """
+    """rows: TiDB's at the TSO; equal: those that the lake has so; newer: the lake's rows and deletes after it."""
 
     rows: int = 0
     equal: int = 0
@@ -323,10 +321,7 @@ def source_of(tidb: str | None, dump: str | None) -> str:
 def run_reconcile(
     job: ReconcileJob, spark: SparkSession, metrics: JobMetrics, report: Callable[[dict[str, Any]], None] | None = None
 ) -> Checked:
-    """Compares the tables one by one, and prints what was found; the sum. SetupError where that can't be told.
-
-    report: takes what was found of a table, as an edge of lineage.
-    """
+    """Compares the tables, and prints what was found; the sum. report: takes a table's, as an edge of lineage."""
     options = options_of(job.dump_options)
     tso, tables = read_source(job.source, job.tables, job.at, job.zone, options, None, job.chunk_rows)
     total, newest = Checked(), tso

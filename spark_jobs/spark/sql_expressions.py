@@ -31,11 +31,7 @@ def typed_row(image: str, table: Table) -> str:
 
 
 def unfit_sql(table: Table) -> str | None:
-    """SQL: the name of the first column whose value in `before` or `after` (plain form) its Spark type can't hold
-    exactly, else NULL. None where every column of the table holds any text.
-
-    A row of another version of the table may have one: a DECIMAL with more digits, a text where a number is now.
-    """
+    """SQL: the first column whose plain value its Spark type can't hold, else NULL; None where each holds any text."""
     cases = []
     for column in (c for c in table.columns if not c.virtual):
         fits = _FITS.get(column.type.kind)

@@ -1,9 +1,4 @@
-"""Temporal columns as Spark's own types: a projection on top of what every plan gives, text
-(schemas.model.spark_types).
-
-A text that the type can't hold is never a NULL without a word: rows were checked in the worker
-(spark_jobs.pipeline.table_view, spark_jobs.arrow.table_columns), whole messages at a time.
-"""
+"""Temporal columns as Spark's own types: a projection over text that workers have checked (pipeline.table_view)."""
 
 from collections.abc import Callable, Mapping
 

@@ -26,17 +26,8 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT
-from ticdc_bridge.spark_jobs.streaming.row_owners import (
-    IS_ESTIMATED,
-    NOT_SHARED,
-    OWNED_AT,
-    TABLE_ESTIMATED,
-    Names,
-    RowOwners,
-    SharedNames,
-    is_of_name,
-    is_of_names,
-)
+from ticdc_bridge.spark_jobs.streaming import row_owners
+from ticdc_bridge.spark_jobs.streaming.row_owners import Names, RowOwners, SharedNames, is_of_name
 from ticdc_bridge.spark_jobs.streaming.typed_batch import DEFINITIONS_LOCK
 
 _ENABLE_EXTENSION_HINT = "set enable-tidb-extension=true in the changefeed's sink URI and merge what it sends then, or "
@@ -175,9 +166,7 @@ def loaded_ts(session: SparkSession, job: Job, location: TableLocation) -> int:
 
 
 def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table | None:
-    """A table of registered schemas with the key that its rows name: the value's schema does not tell it. None where it
-    has no row among the changes.
-    """
+    """A table of registered schemas with the key that its rows name: no value's schema does. None without a row."""
     row = changes.where(is_of_name(id_) & (F.col("kind") == "row")).select("key").first()
     if row is None:
         return None
@@ -186,14 +175,14 @@ def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table | None:
 
 
 def take_table(
-    changes: DataFrame, names: Names, summary: Summary, owners: RowOwners, shared: SharedNames = NOT_SHARED
+    changes: DataFrame, names: Names, summary: Summary, owners: RowOwners, shared: SharedNames = row_owners.NOT_SHARED
 ) -> DataFrame:  # fmt: skip
     """The rows of one table. What is left out is counted, and what is the table's, or not, by an estimate."""
     marked, is_row = owners.mark(changes, shared), F.col("kind") == "row"
-    is_taken = F.coalesce(is_row & is_of_names(names), F.lit(False))
+    is_taken = F.coalesce(is_row & row_owners.is_of_names(names), F.lit(False))
     named = reduce(or_, (is_of_name(id_) for _, id_ in names))
-    if shared and (count := marked.where(named & F.col(IS_ESTIMATED)).count()):
-        summary.flags[TABLE_ESTIMATED] += count
+    if shared and (count := marked.where(named & F.col(row_owners.IS_ESTIMATED)).count()):
+        summary.flags[row_owners.TABLE_ESTIMATED] += count
     for row in marked.where(~is_taken).groupBy("kind").count().collect():
         summary.skipped[OTHER_TABLE if row["kind"] == "row" else row["kind"]] += row["count"]
-    return marked.where(is_taken).drop(OWNED_AT, IS_ESTIMATED)
+    return marked.where(is_taken).drop(row_owners.OWNED_AT, row_owners.IS_ESTIMATED)

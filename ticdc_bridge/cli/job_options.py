@@ -68,10 +68,7 @@ def with_login(url: str, variable: str = "BRIDGE_REGISTRY_USER") -> str:
 
 
 def with_retries(master: str) -> str:
-    """A local master that tries a task four times if it fails (its Python worker was killed), as a cluster does.
-
-    One that says itself how often, and any other master, is as it was.
-    """
+    """A local master that tries a failed task four times, as a cluster does; others, or one that says it: as is."""
     match = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
     return master if match is None else f"local[{match[1] or 1},4]"
 

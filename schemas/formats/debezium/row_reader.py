@@ -133,8 +133,7 @@ class DebeziumRowReader:
             self._dialect.format, layout.table, op, commit_ts, images[0], images[1], layout.key, "UTC",
             None, layout.version, list(dict.fromkeys(flags)), extra,
         )  # fmt: skip
-        if layout.mismatch is not None:
-            event.note_mismatch(layout.mismatch)
+        event.note_mismatch(layout.mismatch)
         return event
 
     def _layout(
@@ -144,9 +143,8 @@ class DebeziumRowReader:
         key = (id_, change.token, change.keys, version.commit_ts if version else None, names)
         if key not in self._layouts:
             shape = None if change.schema is None else _shape(self._dialect, change.schema)
-            column_names = (
-                {} if version is None else _column_names(self._dialect, version.table, (*names, *change.keys))
-            )
+            named = (*names, *change.keys)
+            column_names = _column_names(self._dialect, version.table, named) if version is not None else {}
             version, mismatch = self._join(id_, version, shape, names, column_names)
             joined = _Joined(version, column_names if version else {}, mismatch)
             self._layouts[key] = _compile(self._dialect, id_, shape, change.keys, joined, tuple(row))
@@ -163,19 +161,15 @@ class DebeziumRowReader:
         columns = shape.columns if shape else {}
         sent = [columns.get(n) or Column(n, BY_NAME["text"], vague=ANY_TYPE) for n in names or columns]
         sent = [replace(c, name=column_names[c.name]) if c.name in column_names else c for c in sent]
-        return join_definition(
-            id_,
-            version,
-            sent,
-            lambda defined, column: column.name not in fields or self._dialect.fits(defined, fields[column.name]),
-            self._options,
-            lambda column: _type_of_field(fields.get(column.name)),
-        )
 
+        def fits(defined: Column, column: Column) -> bool:
+            return column.name not in fields or self._dialect.fits(defined, fields[column.name])
 
-def _type_of_field(field: Mapping[str, Any] | None) -> str:
-    """How the message's schema calls a column's type."""
-    return "a value without type" if field is None else str(field.get("name") or field["type"])
+        def describe(column: Column) -> str:
+            field = fields.get(column.name)
+            return "a value without type" if field is None else str(field.get("name") or field["type"])
+
+        return join_definition(id_, version, sent, fits, self._options, describe)
 
 
 def _weight(key: tuple[Any, ...], layout: _Layout) -> int:
@@ -216,13 +210,9 @@ def _shape(dialect: DebeziumDialect, schema: Mapping[str, Any]) -> _Shape:
 
 
 def _compile(
-    dialect: DebeziumDialect,
-    id_: TableId,
-    shape: _Shape | None,
-    keys: tuple[str, ...],
-    joined: _Joined,
+    dialect: DebeziumDialect, id_: TableId, shape: _Shape | None, keys: tuple[str, ...], joined: _Joined,
     names: tuple[str, ...],
-) -> _Layout:
+) -> _Layout:  # fmt: skip
     version, column_names = joined.version, joined.column_names
     if version is not None:
         table = version.table

@@ -24,9 +24,7 @@ _FEATURES = frozenset((
     "deletionVectors", "domainMetadata", "generatedColumns", "identityColumns", "invariants", "timestampNtz",
     "typeWidening", "typeWidening-preview", "vacuumProtocolCheck",
 ))  # fmt: skip
-"""Features of tables whose rows can be written as here, unless `_ACTIVE` or a column (`_COLUMN_RULES`) says that one
-asks for more.
-"""
+"""Features of tables that can be written as here, unless `_ACTIVE` or a column (`_COLUMN_RULES`) asks for more."""
 _ACTIVE = re.compile(r"(?i)delta\.((appendOnly|enableChangeDataFeed|enableRowTracking)=true|constraints\..*)")
 _COLUMN_RULES = (
     "delta.invariants",
@@ -125,9 +123,7 @@ class TransactionLog:
         return snapshot
 
     def commit(self, version: int, actions: Iterable[Action]) -> bool:
-        """A version with these actions, whole or not at all; False: somebody else made it. OSError where the file
-        system can't do that.
-        """
+        """A version with these actions; False: somebody else made it. OSError where the file system can't do that."""
         temporary = self._folder / f".{uuid4()}.tmp"
         try:
             with temporary.open("x") as file:

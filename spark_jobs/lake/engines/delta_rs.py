@@ -51,9 +51,7 @@ def _error_of(table: Deltalake, error: Exception) -> SetupError | None:
 @convert_errors(_error_of)
 @dataclass(frozen=True)
 class Deltalake:
-    """A spark_jobs.lake.engines.base.LakeTable, in a folder of this machine or an object store. SetupError USAGE for a
-    path with any other scheme.
-    """
+    """A LakeTable (lake.engines.base) in a folder or an object store. SetupError USAGE for a path of another scheme."""
 
     spark: SparkSession
     path: str
