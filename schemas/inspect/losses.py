@@ -200,10 +200,6 @@ def _is_unchanged(pair: ValuePair) -> bool:
     return name not in pair.event.before and (pair.back.after or {}).get(name) == pair.other
 
 
-def _of_a_delete(pair: ValuePair) -> bool:
-    return pair.event.op == pair.back.op == "d" and (pair.column is None or pair.column.name not in pair.event.key)
-
-
 _DATES = (Kind.DATE, Kind.DATETIME)
 _TEXTS = (Kind.TEXT,)
 
@@ -273,7 +269,8 @@ OF_TARGET: tuple[Loss, ...] = (
          "MALFORMED"),
     Loss(19, "the old row of an update", ("avro",), "before",
          becomes=lambda pair: pair.event.op != "d" and pair.back.before is None),
-    Loss(19, "a delete's columns beyond the primary key", ("avro",), "missing", becomes=_of_a_delete),
+    Loss(19, "a delete's columns beyond the primary key", ("avro",), "missing", becomes=lambda pair: (
+        pair.event.op == pair.back.op == "d" and (pair.column is None or pair.column.name not in pair.event.key))),
     Loss(19, "a delete's commit_ts", ("avro",), "commit_ts"),
     Loss(19, "a unique key in place of a primary key", ("avro",), "key",
          becomes=lambda pair: not any(column.primary_key for column in pair.event.table.columns)),
