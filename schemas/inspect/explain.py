@@ -14,7 +14,7 @@ from typing import Any
 from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.codec.avro import TruncatedValue
 from ticdc_bridge.schemas.formats.base import Context, Decoder, FieldLocator, FieldPosition, SchemasInMemory
-from ticdc_bridge.schemas.formats.definitions import name_mismatch
+from ticdc_bridge.schemas.formats.definitions import name_definition
 from ticdc_bridge.schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
 from ticdc_bridge.schemas.formats.framing import names_schema, unframe_field
 from ticdc_bridge.schemas.formats.simple import avro
@@ -371,7 +371,7 @@ def _write_elsewhere(event: Event, question: ExplainRequest, name: str) -> _Othe
     except SetupError as error:
         return _OtherFormat({"error": _error(error)}, {})
     except WireError as error:
-        refused = name_mismatch(error, event.mismatch if isinstance(event, RowChange) else None)
+        refused = name_definition(error, event if isinstance(event, RowChange) else None)
     try:
         loosely = _write_event(event, question, name, replace(question.options, on_lossy="flag"))
     except BridgeError:

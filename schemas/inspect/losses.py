@@ -152,11 +152,6 @@ def _same_clock(pair: ValuePair) -> bool:
     return forth or _clock(values.shift_zone(str(pair.other), target_zone, here)[0]) == _clock(pair.original)
 
 
-def _is_replaced(pair: ValuePair) -> bool:
-    """The same text, with U+FFFD for bytes that are no UTF-8: readers differ in how many."""
-    return _as_text(pair.original) == _as_text(pair.other)
-
-
 def _as_text(value: Value) -> str:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -203,10 +198,6 @@ def _is_unchanged(pair: ValuePair) -> bool:
         return False
     name = pair.column.name
     return name not in pair.event.before and (pair.back.after or {}).get(name) == pair.other
-
-
-def _of_a_delete(pair: ValuePair) -> bool:
-    return pair.event.op == pair.back.op == "d" and (pair.column is None or pair.column.name not in pair.event.key)
 
 
 _DATES = (Kind.DATE, Kind.DATETIME)
@@ -259,7 +250,8 @@ OF_TARGET: tuple[Loss, ...] = (
          "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
     # ---- text, bytes, elements
     Loss(OTHER, "text that is not UTF-8", ("debezium", *CONNECTORS, "open", "open-tiflow"), "cell", "invalid_utf8",
-         "LOSSY_VALUE", _TEXTS, lambda cell: isinstance(cell.value, bytes), becomes=_is_replaced),
+         "LOSSY_VALUE", _TEXTS, lambda cell: isinstance(cell.value, bytes),  # readers differ in how many U+FFFD
+         becomes=lambda pair: _as_text(pair.original) == _as_text(pair.other)),
     Loss(11, "binary strings: base64 text where the reader does not know the type", ("debezium", "debezium-tidb"),
          "cell",
          "binary_or_text", "", (Kind.BINARY,), undefined=True, becomes=_as_base64),
@@ -277,7 +269,8 @@ OF_TARGET: tuple[Loss, ...] = (
          "MALFORMED"),
     Loss(19, "the old row of an update", ("avro",), "before",
          becomes=lambda pair: pair.event.op != "d" and pair.back.before is None),
-    Loss(19, "a delete's columns beyond the primary key", ("avro",), "missing", becomes=_of_a_delete),
+    Loss(19, "a delete's columns beyond the primary key", ("avro",), "missing", becomes=lambda pair: (
+        pair.event.op == pair.back.op == "d" and (pair.column is None or pair.column.name not in pair.event.key))),
     Loss(19, "a delete's commit_ts", ("avro",), "commit_ts"),
     Loss(19, "a unique key in place of a primary key", ("avro",), "key",
          becomes=lambda pair: not any(column.primary_key for column in pair.event.table.columns)),

@@ -18,12 +18,7 @@ from ticdc_bridge.service.registry.model import (
 from ticdc_bridge.service.registry.names import context_of, guid, qualify
 from ticdc_bridge.service.registry.ports import StoreReader
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.schema_types.base import (
-    ChecksFields,
-    ReferencedText,
-    SchemaValidityError,
-    TaggedEntity,
-)
+from ticdc_bridge.service.schema_types.base import ChecksFields, ReferencedText, SchemaValidityError, TaggedEntity
 from ticdc_bridge.service.schema_types.parse import KINDS, ParsedSchema
 
 _SHOWN_TEXT = 10240

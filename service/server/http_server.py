@@ -150,7 +150,9 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         hosts = sum(name == b"host" for name, _ in self.headers)
-        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+        version = self.parser.get_http_version()
+        self.expect_100_continue &= version != "1.0"  # RFC 9110, 10.1.1
+        if hosts > 1 or (not hosts and version == "1.1"):
             raise httptools.HttpParserError("HTTP/1.1 needs one Host header")
         if self._find_answer is None or not self._answer_at_once(self._find_answer):
             if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):

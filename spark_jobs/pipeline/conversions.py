@@ -147,10 +147,6 @@ def _to_year(value: Value, _old: Column, _new: Column) -> Value:
     return "0000" if year == 0 else str(year)
 
 
-def _year_to_integer(value: Value, _old: Column, _new: Column) -> Value:
-    return str(values.integer(_str(value).lstrip("0") or "0"))
-
-
 def _to_decimal(value: Value, _old: Column, new: Column) -> Value:
     scale = new.scale or 0
     rounded = _ROOMY.quantize(_number(value), Decimal(1).scaleb(-scale))
@@ -309,7 +305,7 @@ _CONVERT: dict[tuple[Kind, Kind], Convert] = {
     (Kind.INTEGER, Kind.DECIMAL): _to_decimal,
     (Kind.INTEGER, Kind.DOUBLE): _to_double,
     (Kind.INTEGER, Kind.BIT): _integer_to_bits,
-    (Kind.YEAR, Kind.INTEGER): _year_to_integer,
+    (Kind.YEAR, Kind.INTEGER): lambda value, _old, _new: str(values.integer(_str(value).lstrip("0") or "0")),
     (Kind.DECIMAL, Kind.DECIMAL): _to_decimal,
     (Kind.DECIMAL, Kind.INTEGER): _to_integer,
     (Kind.DECIMAL, Kind.DOUBLE): _to_double,

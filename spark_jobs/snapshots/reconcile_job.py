@@ -42,12 +42,7 @@ from ticdc_bridge.spark_jobs.snapshots.checksums import Groups
 from ticdc_bridge.spark_jobs.snapshots.differences import DIFFERENT, EXTRA, MISSING, NEWER, LakeRows
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as options_of
 from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX, DumpTable
-from ticdc_bridge.spark_jobs.snapshots.load_job import (
-    check_losses,
-    errors_of_source,
-    locations_of,
-    snapshot_side,
-)
+from ticdc_bridge.spark_jobs.snapshots.load_job import check_losses, errors_of_source, locations_of, snapshot_side
 from ticdc_bridge.spark_jobs.snapshots.repair import repair_rows
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 from ticdc_bridge.spark_jobs.snapshots.source import CHUNK_ROWS, read_source

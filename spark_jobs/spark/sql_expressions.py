@@ -64,10 +64,7 @@ def sql_literal(text: str) -> str:
 
 
 CAST_SQL: dict[Kind, Callable[[str, Column], str]] = {
-    **dict.fromkeys(
-        NUMBERS,
-        lambda value, column: f"CAST({value} AS {spark_type(column)})",
-    ),
+    **dict.fromkeys(NUMBERS, lambda value, column: f"CAST({value} AS {spark_type(column)})"),
     # {"hex":"00ff"}: the digits are what stands between the 8th character and the last two.
     **dict.fromkeys(BYTES, lambda value, _: f"unhex(substring({value}, 9, length({value}) - 10))"),
 }

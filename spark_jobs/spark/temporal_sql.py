@@ -69,14 +69,6 @@ def _row(view: TableView, image: str, typed: list[TableColumn], certain: bool) -
 
 
 # ---- text → Spark's types, NULL for what they can't hold
-def _date(text: Column, _zone: str) -> Column:
-    return F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d\z"), text.try_cast("date"))
-
-
-def _datetime(text: Column, _zone: str) -> Column:
-    return F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d " + _CLOCK), text.try_cast("timestamp_ntz"))
-
-
 def _timestamp(text: Column, zone: str) -> Column:
     """Java takes the first of two times, and moves one that never was: that is told by going back."""
     moment = F.concat(text, F.lit(f" {_spark_zone(zone)}")).try_cast("timestamp")
@@ -99,8 +91,10 @@ def _time(text: Column, _zone: str) -> Column:
 
 
 READ: Mapping[Kind, Callable[[Column, str], Column]] = {
-    Kind.DATE: _date,
-    Kind.DATETIME: _datetime,
+    Kind.DATE: lambda text, _: F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d\z"), text.try_cast("date")),
+    Kind.DATETIME: lambda text, _: F.when(
+        text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d " + _CLOCK), text.try_cast("timestamp_ntz")
+    ),
     Kind.TIMESTAMP: _timestamp,
     Kind.TIME: _time,
 }

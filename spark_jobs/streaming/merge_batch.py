@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, lake_location
@@ -47,7 +48,14 @@ def merge_table(
     location: of the current table, if the job has one. job: knows the tables as they are in this batch. statements: of
     the history, in any order. owners: finds the table's changes among others', which are counted; None: all are its.
     """
-    definition, table, steps, names, shared = define_table(job, id_, statements, changes is not None)
+    try:
+        definition, table, steps, names, shared = define_table(job, id_, statements, changes is not None)
+    except SetupError as error:
+        if error.code != "USAGE" or changes is None or owners is None or owners.checkpoint is None:
+            raise
+        if not take_table(changes, [(0, id_)], summary, owners).isEmpty():
+            raise
+        return 0  # a stream goes on until there is something of the table
     if table is not None and changes is not None and not steps and job.read.format == "avro":
         keyed = _with_key(table, id_, changes)
         if keyed is None:  # all are of other tables, and nothing says what the key is

@@ -12,14 +12,7 @@ import numpy as np
 
 from ticdc_bridge.schemas.columnar.rows import find_distinct
 from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
-from ticdc_bridge.schemas.model.errors import (
-    BridgeError,
-    Hint,
-    SetupError,
-    WireError,
-    hint_words,
-    iterate_with_hints,
-)
+from ticdc_bridge.schemas.model.errors import BridgeError, Hint, SetupError, WireError, hint_words, iterate_with_hints
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order

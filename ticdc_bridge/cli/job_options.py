@@ -67,10 +67,6 @@ def with_login(url: str, variable: str = "BRIDGE_REGISTRY_USER") -> str:
     return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{rest}"
 
 
-def _with_target_login(url: str) -> str:
-    return with_login(url, "BRIDGE_TO_USER")
-
-
 def with_retries(master: str) -> str:
     """A local master that tries a failed task four times, as a cluster does; others, or one that says it: as is."""
     match = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
@@ -162,7 +158,7 @@ class TargetRegistry(JobCommand):
     to_registry: str | None = _url(
         DEFINITIONS,
         "Registry of the format --to. Default: --registry. Its NAME:PASSWORD may come from BRIDGE_TO_USER.",
-        _with_target_login
+        lambda url: with_login(url, "BRIDGE_TO_USER")
     )  # fmt: skip
     to_schemas: Path | None = option(DEFINITIONS, "FILE", "Schemas of the format --to. Default: --schemas.")
     to_options: Path | None = option(

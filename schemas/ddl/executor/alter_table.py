@@ -109,6 +109,7 @@ def _change_column(draft: _TableDraft, clause: statements.ChangeColumn) -> Table
     else:
         others = tuple(c for c in draft.table.columns if c is not old)
         draft.with_columns(_position_column(draft, others, new, clause.position))
+    draft.table = executor_indexes.with_prefixes_of(draft.table, new)
     # PRIMARY KEY and UNIQUE in the new definition add an index, unless there is that primary key.
     added = executor_indexes.column_indexes([replace(clause.column, name=old.name)])
     if any(i.name == executor_indexes.PRIMARY for i in draft.table.indexes):

@@ -360,14 +360,10 @@ def _decimal_writer(column: Column, primitive: str) -> Write:
     return lambda text: binary.write_decimal(values.unscaled_decimal(text, precision, scale))
 
 
-def _write_text(value: str | bytes) -> bytes:
-    return binary.write_bytes(value if isinstance(value, bytes) else value.encode())
-
-
 _WRITERS: dict[Kind, Write] = {
     Kind.FLOAT: lambda text: binary.write_float(values.parse_float32(text)),
     Kind.DOUBLE: lambda text: binary.write_double(values.real(text)),
     Kind.YEAR: lambda text: binary.write_long(values.year(text)),
     Kind.BINARY: lambda value: binary.write_bytes(require_bytes(value)),
-    **dict.fromkeys(_TEXTUAL, _write_text),
+    **dict.fromkeys(_TEXTUAL, lambda value: binary.write_bytes(value if isinstance(value, bytes) else value.encode())),
 }

@@ -11,6 +11,7 @@ our own mark of a row that a CSV file had (spark_jobs.io.storage_sink): ENUM and
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ticdc_bridge.schemas.codec import claim_check, json_exact, sql_text
@@ -18,7 +19,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.json_exact import Number, name_other_form, utf8
 from ticdc_bridge.schemas.ddl.parser.column_definitions import TYPE_NAMES
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, same_type
+from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, by_definition, join_definition, same_type
 from ticdc_bridge.schemas.formats.framing import inflated, json_object, malformed_error
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import Hint, WireError
@@ -108,13 +109,13 @@ class CanalJsonDecoder:
         events = []
         tidb = body.get("_tidb")
         others = other_fields(message=(body, _FIELDS), _tidb=(tidb if isinstance(tidb, dict) else {}, _TIDB))
-        by_name = body.get("_csv") is True
+        read = partial(_row, table, table.id if version else None, replaced, body.get("_csv") is True)
         for number, image in enumerate(data):
             if not image:
                 raise ValueError("a row without columns")
             flags: dict[str, None] = {}
-            row: dict[str, Value] | None = _row(table, image, flags, replaced, by_name)
-            before = None if op != "u" or old is None else _row(table, old[number], flags, replaced, by_name)
+            row: dict[str, Value] | None = read(image, flags)
+            before = None if op != "u" or old is None else read(old[number], flags)
             if op == "d":
                 before, row = row, None
             if key_only and op != "d":
@@ -271,7 +272,9 @@ def _elements(inner: str) -> tuple[str, ...]:
     return tuple(elements)
 
 
-def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool, by_name: bool) -> dict[str, Value]:
+def _row(
+    table: Table, defined: TableId | None, replaced: bool, by_name: bool, image: Any, flags: dict[str, None]
+) -> dict[str, Value]:
     if not isinstance(image, Mapping):
         raise ValueError("a row is no object")
     row: dict[str, Value] = {}
@@ -285,7 +288,7 @@ def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool, by_na
         try:
             row[name] = None if cell is None else _value(column, _cell_text(column, cell), flags, by_name)
         except ValueError as error:
-            raise ValueError(f"column {name!r}: {error}") from error
+            raise ValueError(f"column {name!r}: {by_definition(error, defined)}") from error
         if replaced and isinstance(row[name], str) and "\ufffd" in str(row[name]):
             flags[f"invalid_utf8:{name}"] = None
     return row

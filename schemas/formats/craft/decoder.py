@@ -9,7 +9,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.craft import layout as wire
 from ticdc_bridge.schemas.formats.craft import values as cell_values
-from ticdc_bridge.schemas.formats.definitions import join_definition
+from ticdc_bridge.schemas.formats.definitions import by_definition, join_definition
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
@@ -120,7 +120,8 @@ def _read(
             if odd.flag:
                 flags[f"{odd.flag}:{name}"] = None
         except ValueError as error:
-            raise wire.malformed_error(pos, f"column {name!r}: {error}") from error
+            reason = by_definition(error, layout.table.id if layout.version else None)
+            raise wire.malformed_error(pos, f"column {name!r}: {reason}") from error
         if name in layout.numbers:
             flags[f"{cell_values.ENUM_NUMBER}:{name}"] = None
         pos += length

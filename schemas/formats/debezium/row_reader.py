@@ -12,7 +12,7 @@ from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.definitions import join_definition
+from ticdc_bridge.schemas.formats.definitions import by_definition, join_definition
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, Row, RowChange
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -126,9 +126,7 @@ class DebeziumRowReader:
         try:
             images = [_read_row(layout, row_image, flags) if row_image else None for row_image in (before, after)]
         except ValueError as error:
-            if layout.version is None:
-                raise
-            raise ValueError(f"{reason_of(error)}, by the definition of table {layout.table.id}") from error
+            raise ValueError(by_definition(error, None if layout.version is None else layout.table.id)) from error
         if (images[0] is None and op == "d") or (images[1] is None and op != "d"):
             raise ValueError(f"op {op!r} without its row")
         event = RowChange(

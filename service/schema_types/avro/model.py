@@ -102,9 +102,7 @@ class PendingName(Node):
 
 def union_name(node: Node) -> str:
     """The name that is unique within a union: the full name of a named type, else the type."""
-    if isinstance(node, NamedType | PendingName):
-        return node.fullname
-    return node.kind
+    return node.fullname if isinstance(node, NamedType | PendingName) else node.kind
 
 
 def names_nothing(node: Node) -> bool:

@@ -97,15 +97,7 @@ class AvroPlan:
         ids = {w.entry.id for w in writers} | versions.unclear
         others = tuple({frame(e.id, b"") for e in versions.others if e.id not in ids})
         return cls(
-            config,
-            table,
-            keys,
-            values,
-            others,
-            exact,
-            missing,
-            (*versions.unreadable, *refused),
-            versions.unclear,
+            config, table, keys, values, others, exact, missing, (*versions.unreadable, *refused), versions.unclear
         )
 
     @property

@@ -360,7 +360,8 @@ class DebeziumMysqlDecoder:
             side_messages.check_connector(source, self.connector.format)
             return _ddl(self.connector.format, payload)
         headers = self._flattened.headers(message) if message.headers else {}
-        only_images = _has_only_images(payload)
+        # as Materialize writes an envelope: no column of a table holds an object
+        only_images = payload.keys() == {"before", "after"} and any(isinstance(i, dict) for i in payload.values())
         if source is None and (only_images or ("op" in payload and ("after" in payload or "before" in payload))):
             # as stream processors write it: whose row it is, the options have to say
             table = self._flattened.table({}, headers, content.message.topic)
@@ -581,11 +582,6 @@ class DebeziumTidbDecoder(DebeziumMysqlDecoder):
 
     def __init__(self, context: Context) -> None:
         super().__init__(replace(context, options=TIDB.chosen(context.options)))
-
-
-def _has_only_images(payload: Mapping[str, Any]) -> bool:
-    """True for old and new row alone, as Materialize writes an envelope: no column of a table holds an object."""
-    return payload.keys() == {"before", "after"} and any(isinstance(image, dict) for image in payload.values())
 
 
 def _times(payload: Mapping[str, Any]) -> dict[str, Any]:
