@@ -535,7 +535,6 @@ RULES: Final = (
          "Settings of other sinks that do nothing with Kafka: {what}", "Leave them out", "ticdc pkg/config/sink.go"),
 )  # fmt: skip
 
-
 ORDER: Final = ("error", "warning", "info")
 
 

@@ -102,7 +102,6 @@ TABLE_RULES: Final = (
               "columns up or fails at the first row"),
 )  # fmt: skip
 
-
 BY_NUMBER: Final = ("open", "craft", "simple", "canal-json")
 DEBEZIUM: Final = ("debezium", "debezium-avro")
 

@@ -142,8 +142,7 @@ _HEADERS: Final = {
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
 _MOST_FIELDS: Final = 300
 _LINE: Final = 90
-_PAGE: Final = 50
-_MOST_SORTED: Final = 1000
+_PAGE, _MOST_SORTED = 50, 1000
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 Page = Callable[[Request], Awaitable[Response]]

@@ -313,9 +313,7 @@ async def delete(request: Request) -> Response:
     api, subject, fields = ApiClient(request), path_parameter(request, "subject"), await form(request)
     version, permanent = fields.get("version", ""), fields.get("permanent") == "1"
     if fields.get("name") != subject:
-        return await _confirm(
-            request, subject, version, "The name was not typed as it stands. Nothing is deleted.", 400
-        )
+        return await _confirm(request, subject, version, "The name is not the subject's. Nothing is deleted.", 400)
     path = ("subjects", subject, *(("versions", version) if version else ()))
     answer = await api.send("DELETE", *path, query={"permanent": permanent})
     if not answer.is_ok:
@@ -327,7 +325,6 @@ async def delete(request: Request) -> Response:
 _MOST_LINES: Final = 10_000
 _STEPS: Final = 20_000_000
 """Of a comparison, which takes up to lines × lines × how often one is repeated: seconds, not hours, at the worst."""
-
 
 _AROUND: Final = 3
 _LONGEST: Final = 2000

@@ -10,7 +10,6 @@ from ticdc_bridge.service.ui.pages import ApiClient, ListView, PageRouter, go, n
 
 router = PageRouter("/ui/tables")
 
-
 _PAGE: Final = 50
 _MOST: Final = 10_000
 
