@@ -105,6 +105,7 @@ def change(kind: str, id_: int, seconds: int) -> Message:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_stream_after_its_checkpoint_is_lost_and_after_retention(
     kafka: Broker, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
