@@ -121,7 +121,7 @@ def state_of(target: Target, tso: int) -> TargetState:
     )
     is_clear = rows.where(~loaded).isEmpty()
     if keyless and not is_clear:
-        details = f"{lake_table.location} has rows from before TSO {tso}, and no key to tell those of the snapshot by"
+        details = f"{lake_table.location} has rows from before TSO {tso}, and no key that tells those of the snapshot"
         raise columns.stopped(f"{details}. {load_into_new(columns.settings.id)}")
     return TargetState(columns.time_of(APPLIED), columns.time_of(LOADED), is_clear)
 
@@ -214,7 +214,7 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
     columns = target.columns
     rows = RowValues(columns.values, table, steps)
     if not rows.keys:
-        details = "--replace: rows without a key can't be told from those that are gone: load it into a new place"
+        details = "--replace needs a key, to find the rows that TiDB no longer has: load the table into a new place"
         raise SetupError("USAGE", details=f"table {snapshot.id}: {details}")
     if not columns.lake_table.exists():
         return None
@@ -222,7 +222,7 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
     known = columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}" if is_current else _valid_at(snapshot.tso))
     kinds = ["binary" if c.type.kind in BYTES else columns.values.type_of(c) for c in rows.keys]
     if "timestamp" in kinds:
-        raise columns.stopped("--replace: the key has a TIMESTAMP of Spark's type: load it elsewhere")
+        raise columns.stopped("--replace: the key has a TIMESTAMP of Spark's type: load the table into a new place")
     pairs = zip(rows.keys, kinds, strict=True)
     texts = [F.expr(plain_sql(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
     changes = snapshot.changes().select("after", "commit_ts")

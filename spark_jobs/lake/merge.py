@@ -248,8 +248,8 @@ def write_by_commit_ts(
         row = late.join(stored, same, "left_anti").select("commit_ts").first()
         if row is not None:
             raise columns.stopped(
-                f"the change at commit_ts {row['commit_ts']} comes late, and the table has another key since, or"
-                " `maintain` removed deleted keys of that time: whether its row was deleted is not known."
+                f"the change at commit_ts {row['commit_ts']} comes late. Since then the table got another key, or"
+                " `maintain` removed the deleted keys of that time, so whether its row was deleted is not known."
                 f" {load_again(columns.settings.id)}"
             )
     values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]
@@ -280,8 +280,8 @@ def _refuse_alike_keys(newest: DataFrame, rows: RowValues, columns: TableColumns
         key, other = ([collation_weight(row[of + n], c.collate) for n, c in alike.items()] for of in ("", "other_"))
         if key == other:
             raise columns.stopped(
-                f"the key of the change at commit_ts {row['commit_ts']} is another row's in other letters, and TiDB has"
-                " one of the two: the update was sent without its old row. Let old rows be sent."
+                f"the key of the change at commit_ts {row['commit_ts']} equals another row's by its collation, and TiDB"
+                " has one of the two: the update was sent without its old row. Let the changefeed send old rows."
                 f" {load_again(columns.settings.id)} If TiDB compares keys by their bytes (no new collations),"
                 f" {Hint.ON_LOSSY_FLAG} keeps both"
             )

@@ -138,7 +138,9 @@ def read_commits(spark: SparkSession, location: TableLocation, commit_ts: int | 
     # A late change may be in a newer commit: all up to the one that is taken have to be old enough.
     last = next((n for n in reversed(range(len(commits))) if commit_ts is not None and newest[n] > commit_ts), -1)
     if last + 1 >= len(commits):
-        details = f"its oldest commit has changes up to {newest[-1]}" if commits else "its commits tell no commit_ts"
+        details = (
+            f"its oldest commit has changes up to {newest[-1]}" if commits else "its commits don't say their commit_ts"
+        )
         raise SetupError("STOPPED", where=str(location), details=details)
     exactly = f"to the batch; the next one has changes up to {newest[last]}" if last >= 0 else "to the newest batch"
     frame = lake_table.read_at(version := commits[last + 1].version)

@@ -247,10 +247,10 @@ class TableColumns:
         now = next(name for until, name in self.settings.names if applied < until)
         if owner.lower() == str(now).lower():
             return
-        was = f"was {now} then" if now else "was not there yet"
+        was = f"was called {now} then" if now else "did not exist then"
         details = (
-            f"{self.lake_table.location} has the rows of what was {owner} up to commit_ts {applied}; what is"
-            f" {self.settings.names[-1][1]} now {was}: another table (RENAME TABLE), whose rows go to another place."
+            f"{self.lake_table.location} has the rows of the table that was called {owner} at commit_ts {applied}."
+            f" The table that is called {self.settings.names[-1][1]} now {was}, so it is another one."
             f" {load_into_new(self.settings.names[-1][1])}"
         )
         raise self.stopped(details)

@@ -120,8 +120,8 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
             if all(_fits(v, c) for c, values in zip(head.columns, entry[1], strict=True) for v in values)
         ] or cells  # fmt: skip
         if not cells:
-            details = f"{head.name} can't be read with any dialect that is known ({found[0][1]}): it is damaged, or say"
-            raise SetupError("USAGE", details=f"{details} what Dumpling was told ({OPTION} '--csv-separator … …')")
+            details = f"{head.name} can't be read in any known dialect ({found[0][1]}): it is damaged, or Dumpling had"
+            raise SetupError("USAGE", details=f"{details} other options: give them ({OPTION} '--csv-separator … …')")
         forms = [form for form, _ in cells]
         has_bytes = has_bytes or any(column.type.kind in BYTES for column in head.columns)
         are_same = are_same and head.is_complete and all(values == cells[0][1] for _, values in cells)
@@ -134,7 +134,7 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
     if unsure == {"escapes"}:
         return replace(forms[0], escapes=None)
     names = ", ".join(f"--{option}" for option, name in _OPTIONS.items() if name in unsure)
-    details = f"nothing in the dump proves {names}: say what Dumpling was told ({OPTION} '' for its defaults)"
+    details = f"the dump does not show {names}: give the options that Dumpling ran with ({OPTION} '' for its defaults)"
     raise SetupError("USAGE", details=details)
 
 

@@ -99,7 +99,7 @@ def _tso(metadata: Path, location: str, at: int | None) -> int:
     tso = int(text) if text.isdigit() else 0
     if not 0 < (at or tso) <= MAX_TSO:
         time = f" of its time {text}: CAST(UNIX_TIMESTAMP('{text}') * 1000 AS UNSIGNED) << 18" if ":" in text else ""
-        raise _error(location, f"its metadata names no TSO: give the one of what it holds (--at N){time}")
+        raise _error(location, f"its metadata names no TSO: give that of its rows (--at N){time}")
     if at is not None and tso not in (0, at):
         raise _error(location, f"its metadata says that it holds the rows of TSO {text}, and --at says {at}")
     return at or tso

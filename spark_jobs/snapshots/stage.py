@@ -178,7 +178,7 @@ class Stage:
             spark.range(0, len(lacking), 1, len(lacking)).mapInArrow(writer, "rows bigint").collect()
             self._total = 0
             if len(self._chunks()) < len(chunks):
-                why = "what Spark's workers write there is not seen here: take a place that all of them can reach"
+                why = "files that Spark's workers write there are not seen here: take a folder that all of them reach"
                 raise SetupError("USAGE", details=f"{self.folder}: {why}")
         schema = spark_schema_of(writing.schema)
         frame, number, line = spark.createDataFrame([], schema), F.lit(0), F.lit(0)
@@ -372,7 +372,7 @@ class _ChunkWriter:
             hint = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" * is_date
             raise SourceError(f"{text}: --dead-letter FILE takes such rows out{hint}")
         if self.writing.replaces and column.handle_key:
-            raise SourceError(f"{text}, and it is in the key: with --replace, its row can't be told")
+            raise SourceError(f"{text}, and it is in the key: with --replace, its row can't be identified")
 
         def plain(array: Any) -> str | None:
             value = array[row].as_py()
@@ -380,7 +380,7 @@ class _ChunkWriter:
 
         value = plain(arrays[number])
         error = WireError(
-            "INVALID_VALUE", column=column.name, details=f"{value!r} is no value of its type {column.type.name}"
+            "INVALID_VALUE", column=column.name, details=f"{value!r} does not fit its type {column.type.name}"
         )
         pairs = zip(self.table.columns, arrays, strict=True)
         letter = {

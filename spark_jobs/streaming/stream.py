@@ -315,7 +315,8 @@ def _lasting_error(error: Exception, topic: str) -> SetupError | None:
     if (which := errors.lost_offsets(error)) is not None:
         details = (
             "messages that this checkpoint has not read yet are gone from Kafka (their retention is over, or they "
-            f"were deleted): {which}. To go on with what is there take a new --checkpoint"
+            f"were deleted): {which}. Load lake tables again with --replace (docs/production.md, Recover), then take a"
+            " new --checkpoint"
         )
         return SetupError("STOPPED", where=f"topic {topic!r}", details=details)
     if (why := errors.kafka_refusal(error)) is not None:
