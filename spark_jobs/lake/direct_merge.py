@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-import pyarrow
 import pyarrow.parquet
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.schemas.model.types import BYTES
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.typed_changes import ORDER, ColumnShape, TableShape, UnusualChanges, typed_changes
 from ticdc_bridge.spark_jobs.lake.change_checks import INEXACT_FLAGS
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
@@ -40,8 +40,6 @@ from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import (
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, find_lag, newest_gap
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, RESERVED_NAMES
-
-pa: Any = pyarrow  # the stubs know less than the library
 
 NO_VECTORS = "it has no deletion vectors"
 REFUSALS = (UnusualChanges, UnsupportedTable, OSError, ValueError, pa.ArrowException)
@@ -97,9 +95,7 @@ def open_log(lake_table: LakeTable) -> tuple[TransactionLog, Snapshot]:
 
 @dataclass(frozen=True)
 class DirectTable:
-    """A table and that of its deleted keys, as they were when they were looked at (`deleted` None: not there yet), and
-    what changes have to be like.
-    """
+    """A table and that of its deleted keys (`deleted` None: there is none), as they were, and what changes are like."""
 
     log: TransactionLog
     tombstones: TransactionLog
@@ -151,9 +147,7 @@ class DirectTable:
         return DirectTable(log, tombstones, snapshot, deleted, shape, columns)
 
     def merge_frame(self, changes: DataFrame) -> tuple[int, int]:
-        """Brings row changes (as spark_jobs.lake.merge takes them) into the table: how many keys, and the newest
-        commit_ts. One of REFUSALS: Spark has to do it.
-        """
+        """Merges row changes: how many keys, and the newest commit_ts. One of REFUSALS where Spark has to do it."""
         size = "octet_length(concat_ws('', map_values(after))) + octet_length(concat_ws('', map_values(before)))"
         facts = F.count(F.lit(1)), F.count("commit_ts"), F.sum(F.expr(size))
         count, timed, total = changes.agg(*facts).collect()[0]
@@ -229,9 +223,7 @@ class Made(NamedTuple):
 
 
 def _commit(log: TransactionLog, first: Snapshot, make: Callable[[Snapshot], Made], facts: str | None) -> None:
-    """Commits what is made of the newest snapshot. facts: what the commit says of its changes, as JSON.
-    UnsupportedTable where the table is another one than at first.
-    """
+    """Commits what is made of the newest snapshot. facts: as JSON. UnsupportedTable for another table than at first."""
     for _ in range(_TRIES):
         snapshot = log.snapshot()
         if (snapshot.metadata, snapshot.protocol) != (first.metadata, first.protocol):

@@ -11,15 +11,11 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-import pyarrow
-import pyarrow.compute
 import pyarrow.parquet
 
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import Action, Field, UnsupportedTable
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 _MOST_LETTERS, _MOST_DIGITS = 32, 15
 """Of a text that is a bound, as Delta's own writer has them; of a DECIMAL that each reader of JSON has exactly."""

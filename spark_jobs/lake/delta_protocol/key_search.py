@@ -6,16 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 import pyarrow.parquet
 
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.lake.delta_protocol.data_file import arrow_type, path_of_file
 from ticdc_bridge.spark_jobs.lake.delta_protocol.deletion_vector import read_vector
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import Action, Field, UnsupportedTable
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 _AFTER_ALL = (1 << 63) - 1
 

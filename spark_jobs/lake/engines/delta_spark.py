@@ -21,6 +21,7 @@ _MANY, _merged = 20, Counter[str]()
 """After so many batches into a table in this process (by its path) a warning says what they cost."""
 
 _CHECKS_RETENTION = "spark.databricks.delta.retentionDurationCheck.enabled"
+_LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,11 @@ class SparkDelta(SqlTable):
 
     def expire(self, keep_hours: int) -> None:
         """Numbers of batches are in the log, which VACUUM leaves."""
-        with set_for_now(self.spark, _CHECKS_RETENTION, "false"):  # it refuses less than a week
+        tasks = str(self.spark.conf.get("spark.sql.shuffle.partitions"))
+        with (
+            set_for_now(self.spark, _CHECKS_RETENTION, "false"),  # it refuses less than a week
+            set_for_now(self.spark, _LISTING_TASKS, tasks),  # it lists any folder by as many: 10,000 take a minute
+        ):
             self.spark.sql(f"VACUUM {self._sql_name} RETAIN {keep_hours} HOURS")
 
     def _details(self) -> dict[str, Any]:
