@@ -246,9 +246,7 @@ def _commit(log: TransactionLog, first: Snapshot, make: Callable[[Snapshot], Mad
 
 
 def _write_checkpoint(table: Path, configuration: Mapping[str, str]) -> None:
-    """So that readers need not read all commits; where that fails, they read them. Removes what is older than the
-    table's log is kept.
-    """
+    """So that readers need not read all commits, which they do where this fails. Commits that are old enough go."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 

@@ -74,9 +74,7 @@ def _statistics(rows: Any) -> dict[str, Any]:
 
 
 def _bound(value: Any, end: str) -> Any:
-    """The smallest (`min`) or largest value as JSON has it, or a text or time beyond it; None: it is left out, and says
-    nothing.
-    """
+    """The smallest (`min`) or largest value as JSON has it, or a text or time beyond it; None: it is left out."""
     if isinstance(value, Decimal):
         if value.as_tuple().exponent == 0:
             return int(value)

@@ -95,9 +95,7 @@ def _groups(file: Any, names: Sequence[str], bounds: Sequence[tuple[Any, Any]]) 
 
 
 def _read(file: Any, group: int, fields: Sequence[Field]) -> list[Any]:
-    """Columns of a row group, of the types that the table has now: a file may be from before a type was widened, or
-    from before a column came.
-    """
+    """Columns of a row group, of the table's types: a file may be older than a wider type, or than a column."""
     rows = file.read_row_group(group, columns=[field.physical for field in fields])
     found = {name: rows.column(name) for name in rows.column_names}
     nothing = pa.chunked_array([pa.nulls(file.metadata.row_group(group).num_rows)])
