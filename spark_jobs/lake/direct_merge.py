@@ -298,7 +298,7 @@ def _with_vector(log: TransactionLog, add: Action, descriptor: Action) -> Action
     they are written: a number may have more digits than a float.
     """
     stats = add.get("stats") or "{}"
-    if "numRecords" not in json.loads(stats):
+    if json.loads(stats).get("numRecords") is None:
         stats = json.dumps({"numRecords": _count_rows(log, add)})
     stats = '{"tightBounds":false,' + _TIGHT.sub("", stats).strip()[1:]
     return {**add, "deletionVector": descriptor, "dataChange": True, "stats": stats}
