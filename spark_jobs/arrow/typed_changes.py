@@ -108,6 +108,8 @@ def _typed(texts: Any, column: ColumnShape) -> Any:
     """ValueError, ArrowInvalid for a text that is none of the column's values, or means two times."""
     if column.is_bytes:
         return _bytes_of(texts, column.kind)
+    if pa.types.is_temporal(column.kind) and pc.any(pc.starts_with(texts, "0000")).as_py():
+        raise ValueError("a date of the year 0")  # which Arrow has, and Spark's types do not
     if pa.types.is_timestamp(column.kind) and column.kind.tz is not None:
         return pc.assume_timezone(texts.cast(pa.timestamp("us")), column.zone).cast(column.kind)
     return texts.cast(column.kind)

@@ -36,7 +36,10 @@ def read_vector(table: Path, descriptor: Mapping[str, Any]) -> BitMap64:
         raise UnsupportedTable(f"the deletion vector {file.name} is damaged")
     if data[:4] != _MAGIC:
         raise UnsupportedTable("a deletion vector has another format")
-    return BitMap64.deserialize(data[4:])
+    vector = BitMap64.deserialize(data[4:])
+    if len(vector) != descriptor["cardinality"]:
+        raise UnsupportedTable(f"the log has another number of rows for {file.name} than it has")
+    return vector
 
 
 def write_vectors(table: Path, vectors: Mapping[str, BitMap64]) -> tuple[Path | None, dict[str, dict[str, Any]]]:

@@ -37,7 +37,10 @@ class SparkDelta(SqlTable):
     @property
     def log_folder(self) -> str | None:
         """Where the table is, if it can be committed to from here (spark_jobs.lake.direct_merge); None: elsewhere."""
-        is_here = "://" not in self.path and not is_connect(self.spark)
+        if "://" in self.path or is_connect(self.spark):
+            return None
+        hadoop: Any = self.spark.sparkContext._jsc.hadoopConfiguration()
+        is_here = str(hadoop.get("fs.defaultFS", "file:")).startswith("file:")
         return delta_files.absolute_path(self.path) if is_here else None
 
     @property
