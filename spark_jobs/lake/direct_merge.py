@@ -169,7 +169,8 @@ class DirectTable:
         facts = self.columns.spark.conf.get(FACTS_OF_DELTA, None)
         if changes.is_deleted.any():
             if self.deleted is None or self._has_positions:
-                raise UnusualChanges("the first deletes, or deletes beside those without a commit_ts")
+                why = "the first deletes" if self.deleted is None else "a delete beside some without a commit_ts"
+                raise UnusualChanges(why)
             mask = pa.array(changes.is_deleted)
             rows = changes.keys.filter(mask).append_column(COMMIT_TS, pa.array(changes.commit_ts[changes.is_deleted]))
             _commit(self.tombstones, self.deleted, lambda snapshot: _append(self.tombstones, snapshot, rows), facts)
