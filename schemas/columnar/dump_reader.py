@@ -49,6 +49,13 @@ class TextForm:
     binary: str = "raw"
     escapes: bool | None = True
 
+    def name_text(self, name: str) -> bytes:
+        """A column's name as the first line of a CSV file has it, without the quotes."""
+        text, sign = name.encode(), (self.quote or self.separator)[:1]
+        if self.escapes:
+            return re.sub(rb"[\\" + re.escape(sign) + rb"]", rb"\\\g<0>", text)
+        return text.replace(self.quote, self.quote * 2) if self.quote else text
+
 
 class TextColumn(NamedTuple):
     """A column of some rows: uint8 with offsets (int32, one more than rows). valid: 0 for NULL."""
@@ -155,7 +162,9 @@ class _Reader:
             raise self._error(self.at, f" (a row of {len(self._columns)} columns is expected)")
         if rows and self._order is None:
             cells = zip(*self._cells, self._columns, strict=False)
-            header = [self.buffer[start:end].decode("utf-8", "replace") for start, end, _, _ in cells]
+            names = {self._form.name_text(column.name): column.name for column in self._columns}
+            texts = [self.buffer[start:end] for start, end, _, _ in cells]
+            header = [names.get(text, text.decode("utf-8", "replace")) for text in texts]
             self._follow(header if self._form.has_header else [column.name for column in self._columns])
             self._first = int(self._form.has_header)
         return rows, bool(self._state[0] == CUT or self.at >= len(self.buffer))

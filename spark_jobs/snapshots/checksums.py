@@ -126,10 +126,6 @@ class Groups:
     types: Mapping[str, str]
     sample: Sequence[tuple[str, str]] = ()
 
-    @property
-    def columns(self) -> Sequence[Column]:
-        return self.table.columns
-
     @cached_property
     def first(self) -> Column | None:
         """The column that has ranges."""
@@ -165,8 +161,7 @@ class Groups:
     def of_tidb(self) -> Sums:
         """What TiDB has. SetupError TIDB_UNREACHABLE."""
         if self.first is None:
-            queries = map(self.table.chunk_query, self.table.chunks())
-            sources = [(0, f"(SELECT * FROM {self.table.name} {query}) r") for query in queries]
+            sources = [(0, f"(SELECT * FROM {self.table.name} {chunk}) r") for chunk in self.table.chunks()]
         else:
             sources = [(n, f"{self.table.name} WHERE {where}") for n, where in enumerate(self.ranges)]
         sums = dict[int, tuple[int, ...]]()
@@ -180,13 +175,13 @@ class Groups:
     def _sums(self, source: tuple[int, str]) -> tuple[int, list[list[int]]]:
         number, rows = source
         halves = "CRC32(LEFT(m, 16)) a, CRC32(RIGHT(m, 16)) b"
-        hashes = f"SELECT {halves} FROM (SELECT {_tidb_hash(self.columns)} m FROM {rows}) h"
+        hashes = f"SELECT {halves} FROM (SELECT {_tidb_hash(self.table.columns)} m FROM {rows}) h"
         with self.table.server.cursor() as cursor:
             cursor.execute(f"SELECT a % {self._count}, COUNT(*), SUM(a), SUM(b) FROM ({hashes}) s GROUP BY 1")
             return number, [[int(value) for value in row] for row in cursor.fetchall()]
 
     def queries(self, groups: Iterable[int]) -> list[str]:
-        """What TidbTable.read_where takes: the rows of these groups."""
+        """What TidbTable.read takes: the rows of these groups."""
         wanted = dict[int, list[str]]()
         for group in sorted(groups):
             if group != NEWER:
@@ -194,10 +189,10 @@ class Groups:
         found = list[str]()
         for number, numbers in wanted.items():
             if len(numbers) * 2 < self._count:
-                row = f"CRC32(LEFT({_tidb_hash(self.columns)}, 16)) % {self._count}"
+                row = f"CRC32(LEFT({_tidb_hash(self.table.columns)}, 16)) % {self._count}"
                 found.append(f"WHERE {self.ranges[number]} AND {row} IN ({', '.join(numbers)})")
             elif self.first is None:
-                found += map(self.table.chunk_query, self.table.chunks())
+                found += self.table.chunks()
             else:
                 found.append(f"WHERE {self.ranges[number]}")
         return found
@@ -215,7 +210,7 @@ class Groups:
 
     def with_numbers(self, rows: DataFrame) -> DataFrame:
         """Rows with `_a` and `_b`: the numbers of their texts."""
-        hashed = rows.withColumn("_m", F.expr(_lake_hash(self.columns, self.types)))
+        hashed = rows.withColumn("_m", F.expr(_lake_hash(self.table.columns, self.types)))
         halves = {"_a": "substring(_m, 1, 16)", "_b": "substring(_m, 17)"}
         return hashed.withColumns({name: F.expr(f"crc32(CAST({half} AS binary))") for name, half in halves.items()})
 
@@ -223,7 +218,7 @@ class Groups:
         """Spark's SQL: the number of a key's range."""
         if self.first is None:
             return "0"
-        name, kind = f"l_{self.columns.index(self.first)}", self.types[self.first.name]
+        name, kind = f"l_{self.table.columns.index(self.first)}", self.types[self.first.name]
 
         def find(low: int, high: int) -> str:
             if low == high:

@@ -141,7 +141,8 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
 def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | DumpTextError:
     """The values of each column; the error where the head can't be read so."""
     mark, cells = form.quote, [list[Any]() for _ in head.columns]
-    header = form.separator.join(mark + column.name.encode() + mark for column in head.columns) + form.terminator
+    names = (mark + form.name_text(column.name) + mark for column in head.columns)
+    header = form.separator.join(names) + form.terminator
     if form.is_csv and form.has_header and not head.data.startswith(header):
         return DumpTextError("its first line does not name the table's columns")
     try:

@@ -215,7 +215,7 @@ class ReconciledTable:
         queries = groups.queries(differing)
         if not queries:
             return Checked(count, count, newer=newer), []
-        snapshot = self._read(source.read_where, queries)
+        snapshot = self._read(source.read, queries)
         is_differing = F.expr(groups.group_sql(is_newer)).isin(sorted(differing))
         rows = groups.with_numbers(rows).where(is_differing).select(*rows.columns)
         return self._found(count, newer, self.lake.differences(rows, snapshot))
@@ -291,7 +291,7 @@ class ReconciledTable:
         names = ", ".join(quote_name(column.name) for column in columns)
         values = [f"({', '.join(map(_literal, row['key'], columns))})" for row in rows]
         queries = [f"WHERE ({names}) IN ({', '.join(values[n : n + _KEYS])})" for n in range(0, len(values), _KEYS)]
-        snapshot = self._read(source.read_where, queries)
+        snapshot = self._read(source.read, queries)
         return replace(snapshot, rows=snapshot.rows.localCheckpoint())
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from ticdc_bridge.schemas.columnar.dump_reader import TextForm
 from ticdc_bridge.schemas.columnar.row_packets import packet_rows
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
 from ticdc_bridge.schemas.inputs.live_tables import (
@@ -45,6 +46,8 @@ _RATE: Final = 50_000
 _READ: Final = 256 << 10
 _AS_SENT: Final = TextForm()
 _NO_COLUMN, NO_SNAPSHOT = 1054, (8055, 9006)
+_ALL: Final = (1 << 64) - 1
+"""Rows of a result: a server may have another number, and leaves the others out without a word."""
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
 
 
@@ -89,7 +92,7 @@ class TidbServer:
                 connection.use_unicode, connection.decoders = False, {}
                 cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
                 zone = "+00:00" if self.zone == "UTC" else self.zone
-                cursor.execute("SET SESSION time_zone = %s, sql_mode = ''", (zone,))
+                cursor.execute(f"SET SESSION time_zone = %s, sql_mode = '', sql_select_limit = {_ALL}", (zone,))
                 if self.tso:
                     cursor.execute(f"SET SESSION tidb_snapshot = '{self.tso}'")
                 yield cursor
@@ -166,7 +169,7 @@ class TidbTable(SnapshotTable):
 
     @cached_property
     def key(self) -> dict[str, Column | None]:
-        """What orders the rows, by its names in SQL: the columns of the clustered key, or _tidb_rowid (None)."""
+        """What orders the rows, by its names in SQL: the clustered key's columns in order, or _tidb_rowid (None)."""
         try:
             with self.server.cursor() as cursor:
                 cursor.execute(f"SELECT {ROW_ID} FROM {_name(self.table.id)} LIMIT 0")
@@ -174,7 +177,8 @@ class TidbTable(SnapshotTable):
         except SetupError as error:
             if error_number(error) != _NO_COLUMN:
                 raise
-            return {quote_name(name): self.table.by_name[name] for name in self.table.primary_key}
+            (primary,) = (index for index in self.table.indexes if index.name == PRIMARY)
+            return {quote_name(name): self.table.by_name[name] for name in primary.columns}
 
     @property
     def name(self) -> str:
@@ -207,21 +211,20 @@ class TidbTable(SnapshotTable):
             return max(int(cursor.fetchone()[0] or first), first)
 
     def chunks(self) -> list[str]:
-        """Conditions (SQL) that begin the chunks of `chunk_rows` rows, in the key's order; the first is "TRUE"."""
-        return ["TRUE", *(_after([*self.key], cut) for cut in self.cuts(self.key))]
-
-    def chunk_query(self, chunk: str) -> str:
-        """SQL: a chunk's rows, as `read_where` takes it."""
-        return f"WHERE {chunk} ORDER BY {', '.join(self.key)} LIMIT {self.chunk_rows}"
+        """Of about `chunk_rows` rows, in the key's order."""
+        cuts, order = self.cuts(self.key), f"ORDER BY {', '.join(self.key)}"
+        after = ["TRUE", *(_after([*self.key], cut) for cut in cuts)]
+        if ROW_ID not in self.key:
+            return [f"WHERE {start} {order} LIMIT {self.chunk_rows}" for start in after]
+        # Rows that EXCHANGE PARTITION brought in may have the number of others: no LIMIT between them.
+        until = [*(f" AND {ROW_ID} <= {cut}" for (cut,) in cuts), ""]
+        return [f"WHERE {start}{end} {order}" for start, end in zip(after, until, strict=True)]
 
     def read(self, chunk: str) -> Iterator[list[Any]]:
-        return self.read_where(self.chunk_query(chunk))
-
-    def read_where(self, where: str) -> Iterator[list[Any]]:
-        """As `read`. where: SQL, what follows the name of the table."""
+        """chunk: SQL, what follows the name of the table."""
         columns = ", ".join(quote_name(column.name) for column in self.columns)
         with self.server.cursor(unbuffered=True) as cursor:
-            cursor.execute(f"SELECT {columns} FROM {self.name} {where}")
+            cursor.execute(f"SELECT {columns} FROM {self.name} {chunk}")
             connection = cursor.connection
             connection._result.unbuffered_active = False  # its rows are read here, without the client
             try:

@@ -24,7 +24,9 @@ _FEATURES = frozenset((
     "deletionVectors", "domainMetadata", "generatedColumns", "identityColumns", "invariants", "timestampNtz",
     "typeWidening", "typeWidening-preview", "vacuumProtocolCheck",
 ))  # fmt: skip
-"""Features of tables that can be written as here, unless `_ACTIVE` or a column (`_COLUMN_RULES`) asks for more."""
+"""Features of tables whose rows can be written as here, unless `_ACTIVE` or a column (`_COLUMN_RULES`) says that one
+asks for more.
+"""
 _ACTIVE = re.compile(
     r"(?i)delta\.((appendOnly|enableChangeData(Feed|Capture)|enableRowTracking)=true|columnMapping\.mode=id"
     r"|(constraints|universalFormat)\..*)"
@@ -131,9 +133,8 @@ class TransactionLog:
         return snapshot
 
     def commit(self, version: int, actions: Iterable[Action], files: Sequence[Path]) -> bool:
-        """A version with these actions; False: somebody else made it. OSError where the file system can't do that.
-
-        files: what was written for it, and is removed where it is not made.
+        """A version with these actions, whole or not at all; False: somebody else made it. OSError where the file
+        system can't do that. files: what was written for it, and is removed where it is not made.
         """
         temporary, is_made = self._folder / f".{uuid4()}.tmp", False
         try:

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import tracemalloc
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from tests.support.dumps import BY_TIME, DUMPS, FOLDERS, WITHOUT_ROWS, ZONE, rows_of, write_dump
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.columnar.dump_reader import TextForm
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.model.types import Kind
@@ -68,6 +71,21 @@ def test_the_options_are_those_that_dumpling_was_given() -> None:
         assert form_of(dump, None) == form_of(dump, options)
 
     check_rows(["csv-bigquery", "csv-snowflake", "csv-noescape", "csv-tabs-quote", "sql-noescape", "sql"], check)
+
+
+def test_names_in_a_header_are_escaped() -> None:
+    """As Dumpling does it with and without backslashes, or without quotes."""
+    create = 'CREATE TABLE `t` (`a"b` int, `c\\d` int, `e,f` int, PRIMARY KEY (`a"b`))'
+    columns = versions([DdlText(1, "d", create, SHOW)])[-1].table.columns
+    heads = {
+        (b'"a\\"b","c\\\\d","e,f"\r\n', b'"', True), (b'"a""b","c\\d","e,f"\r\n', b'"', False),
+        (b'a"b,c\\\\d,e\\,f\r\n', b"", True),
+    }  # fmt: skip
+    for header, quote, escapes in heads:
+        form = text_form(True, [FileHead("x", header + b"1,2,3\r\n", columns, True)], {"quote": quote})
+        assert (form.quote, form.escapes, form.has_header) == (quote, escapes, True)
+        (rows,) = arrow_rows(BytesIO(header + b"1,2,3\r\n").read, columns, form)
+        assert [column.to_pylist() for column in rows] == [["1"], ["2"], ["3"]]
 
 
 def test_heads_that_end_anywhere() -> None:
