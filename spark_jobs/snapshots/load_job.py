@@ -97,8 +97,8 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     with begun(stages):
         for number, (table, stage) in enumerate(zip(tables, stages, strict=True), 1):
             id_, count = table.table.id, f"{number} of {len(stages)}"
-            slow = report_slow_steps(f"load: {id_} ({count})", 10, lambda s=stage: s.progress() or running_tasks(spark))
-            with slow, errors_of_source(id_):
+            state = lambda: stage.progress() or running_tasks(spark)  # noqa: B023, E731  # for this turn alone
+            with report_slow_steps(f"load: {id_} ({count})", 10, state), errors_of_source(id_):
                 done = _load_table(load_job, table, stage, spark)
             stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
