@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.spark_types import row_type
+from ticdc_bridge.schemas.model.spark_types import spark_type
 from ticdc_bridge.schemas.model.table import Table, TableVersion
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
@@ -141,7 +141,8 @@ def _write(target: Path, messages: list[Message], times: int) -> None:
 # ---------------------------------------------------------------------------------------------- rivals
 def python_craft(frame: DataFrame, table: Table) -> DataFrame:
     """Plain Python, tuned, in Arrow batches → op, commit_ts, before, after."""
-    kind = row_type(table)
+    fields = (f"{quote_name(c.name)}:{spark_type(c)}" for c in table.columns if not c.virtual)
+    kind = f"struct<{','.join(fields)}>"
     ddl = f"op string, commit_ts bigint, before {kind}, after {kind}"
     schema = arrow_schema(ddl)
 
@@ -180,8 +181,6 @@ def debezium_json(frame: DataFrame, table: Table) -> DataFrame:
 
 
 def _json_type(column: Any) -> str:
-    from ticdc_bridge.schemas.model.spark_types import spark_type
-
     return _JSON.get(column.type.kind) or ("bigint" if column.type.kind is Kind.INTEGER else spark_type(column))
 
 

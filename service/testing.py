@@ -18,11 +18,7 @@ _START_SECONDS = 30
 
 @contextmanager
 def running_service(store: str | None = None, **settings: Any) -> Iterator[str]:
-    """Start the service and yield its base URL; stopped, with its store closed, at the end.
-
-    `store` is a store URL; None keeps the data in a folder that goes with the service. `settings` as in Settings.
-    The server is uvicorn in a thread of this process.
-    """
+    """Run the service in a thread, yield its base URL. `store`: a URL, None for a new folder; settings: as Settings."""
     with tempfile.TemporaryDirectory() as folder:
         url = store or f"sqlite:///{Path(folder) / 'registry.db'}"
         listening = bind("127.0.0.1", 0)

@@ -1,7 +1,4 @@
-"""Spark jobs that decode, encode and check TiCDC's message formats.
-
-Importing the package starts no JVM and loads neither pyspark nor pyarrow: workers and the command line import it too.
-"""
+"""Spark jobs that decode, encode and check TiCDC's message formats. Importing it loads neither pyspark nor pyarrow."""
 
 from typing import Any
 

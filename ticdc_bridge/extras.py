@@ -6,15 +6,7 @@ NAME = "ticdc_bridge"
 
 
 def missing_package(error: ImportError, extra: str) -> str | None:
-    """A sentence on the package to install.
-
-    Args:
-        error: what an import raised.
-        extra: which of our extras brings what the program needs.
-
-    Returns:
-        None where the module is one of ours, or the error is another.
-    """
+    """A sentence on the package (or extra) to install; None where the module is one of ours, or it is another error."""
     module = (error.name or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or not module or module == NAME:
         return None

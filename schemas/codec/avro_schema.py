@@ -17,6 +17,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.codec.avro import Reader, TruncatedValue
+from ticdc_bridge.schemas.model.names import repeated_name
 from ticdc_bridge.schemas.model.reasons import reason_of
 
 # ---- Readers of Avro's compound types, put together from readers of their parts (Avro 1.12, "Binary Encoding").
@@ -275,8 +276,8 @@ class _Parser:
             nodes = _check_node_count(nodes + schema_field.type.nodes)
             fields.append(schema_field)
         for names in ([f.name for f in fields], [f.label for f in fields]):
-            if len(set(names)) < len(names):
-                raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")
+            if (twice := repeated_name(names)) is not None:
+                raise ValueError(f"two fields are named {twice!r}")
         record = self._named[full] = SchemaType("record", schema, tuple(fields), nodes=nodes)
         return record
 

@@ -12,7 +12,8 @@ V = TypeVar("V")
 class BoundedCache(dict[K, V]):
     """A dict that starts anew when it is full. What is compiled per schema or table is made again, at worst.
 
-    most: entries; heaviest: the sum of what `weigh` says of them, where their sizes are up to the messages.
+    most: entries; heaviest: the sum of what `weigh` says of them, where their sizes are up to the messages. A value
+    that is found by an object's `id` has the object beside it: so no other one gets that id while it is kept.
     """
 
     def __init__(self, most: int = 1024, heaviest: int = 0, weigh: Callable[[K, V], int] | None = None) -> None:

@@ -96,7 +96,7 @@ def document(data: bytes) -> str:
     text = data.decode("utf-8", "surrogateescape")
     if "\\u" in text and _HALF.search(text):
         try:
-            lone = _surrogates(decode(data.decode("utf-8", "replace")))
+            lone = has_surrogates(decode(data.decode("utf-8", "replace")))
         except RecursionError:
             raise ValueError("nested too deep") from None
         if lone:
@@ -107,12 +107,13 @@ def document(data: bytes) -> str:
 _HALF = re.compile(r"\\u[dD]")
 
 
-def _surrogates(value: Any) -> bool:
+def has_surrogates(value: Any) -> bool:
+    """True if half of a surrogate pair stands in a text of a document."""
     if isinstance(value, str):
         return not value.isascii() and not is_utf8(value)
     if isinstance(value, dict):
-        return any(_surrogates(k) or _surrogates(v) for k, v in value.items())
-    return isinstance(value, list) and any(map(_surrogates, value))
+        return any(has_surrogates(k) or has_surrogates(v) for k, v in value.items())
+    return isinstance(value, list) and any(map(has_surrogates, value))
 
 
 def python(value: Any) -> Any:

@@ -1,12 +1,22 @@
 """Values that travel as SQL text, with numbers for BIT, ENUM and SET (Simple, Canal-JSON) → plain values."""
 
+import re
 from collections.abc import Callable
 
+from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.table import Column, Value
 from ticdc_bridge.schemas.model.types import Kind
 
 _LONGEST_REAL = 1100  # a double in full, without exponent
+_DATETIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII)
+TEMPORAL_FORMS = {
+    Kind.DATE: re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII),
+    Kind.DATETIME: _DATETIME,
+    Kind.TIMESTAMP: _DATETIME,
+    Kind.TIME: re.compile(r"-?\d{2,3}:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII),
+}
+"""The form of dates and times as TiDB writes them; whether there is such a day is not looked at."""
 
 
 def read(column: Column, text: str) -> tuple[Value, str]:
@@ -20,13 +30,7 @@ def read(column: Column, text: str) -> tuple[Value, str]:
 
 def text_or_bytes(text: str) -> str | bytes:
     """Text of a message read with surrogateescape; the bytes where they are not UTF-8."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape")
-    return text
+    return text if text.isascii() or is_utf8(text) else text.encode("utf-8", "surrogateescape")
 
 
 def pad_fraction(text: str, fsp: int | None) -> str:

@@ -58,13 +58,9 @@ class RecordPair:
 
 
 def record_pair_of(
-    record: RecordReader,
-    cells: tuple[Column, ...],
-    key: RecordReader | None,
-    schema_id: SchemaId,
-    key_only: bool,
+    record: RecordReader, cells: tuple[Column, ...], key: RecordReader | None, schema_id: SchemaId, key_only: bool,
     extra: bool,
-) -> RecordPair | None:
+) -> RecordPair | None:  # fmt: skip
     """None where the key has a column that the row lacks: the decoder refuses the message."""
     keys = tuple(c.name for c in key.columns) if key is not None else ()
     if not set(keys) <= {c.name for c in record.columns}:
@@ -134,10 +130,15 @@ def versions_at(
     if unknown.any():
         yield from _find_version(definitions, kind, None, index[unknown])
         index, stamps = index[~unknown], stamps[~unknown]
-    if isinstance(tables, TableSpans):
-        yield from _find_by_span(tables, definitions, kind, stamps, index)
-    else:
+    if not isinstance(tables, TableSpans):
         yield from _find_in_python(definitions, kind, stamps, index)
+        return
+    while len(index):
+        commit_ts = int(stamps[0])
+        after, until = tables.sanitised_span(kind.record.id, commit_ts)
+        here = (stamps > after) & (stamps <= until)
+        yield from _find_version(definitions, kind, commit_ts, index[here])
+        index, stamps = index[~here], stamps[~here]
 
 
 def _find_version(
@@ -149,17 +150,6 @@ def _find_version(
         return  # the decoder says why
     if mismatch is None:
         yield index, version
-
-
-def _find_by_span(
-    tables: TableSpans, definitions: DefinitionsOfRecords, kind: RecordPair, stamps: Any, index: Any
-) -> Iterator[tuple[Any, TableVersion | None]]:
-    while len(index):
-        commit_ts = int(stamps[0])
-        after, until = tables.sanitised_span(kind.record.id, commit_ts)
-        here = (stamps > after) & (stamps <= until)
-        yield from _find_version(definitions, kind, commit_ts, index[here])
-        index, stamps = index[~here], stamps[~here]
 
 
 def _find_in_python(
@@ -177,7 +167,6 @@ def _find_in_python(
 
 _MOST_ABSENT = 1 << 22  # cells of columns that deletes by their keys alone lack, in one batch
 _MOST_TEXTS, _HEAVIEST = 16_384, 64 << 20  # schemas that stay compiled, and their characters
-_MOST_KINDS = 65_536
 
 
 class CompiledSchemas:
@@ -189,9 +178,7 @@ class CompiledSchemas:
     def __init__(self, zone: str) -> None:
         self._records: BoundedCache[tuple[str, str], RecordReader] = _new_text_cache()
         self._programs: BoundedCache[tuple[str, str, int], RecordSteps | None] = _new_text_cache()
-        self.kinds: BoundedCache[tuple[Any, ...], tuple[RecordReader | None, RecordPair | None]] = BoundedCache(
-            _MOST_KINDS
-        )
+        self.kinds: BoundedCache[tuple[Any, ...], tuple[RecordReader | None, RecordPair | None]] = BoundedCache(65_536)
         self.shapes = ShapeCache(zone)
 
     def record(self, text: str, where: str) -> RecordReader:
@@ -264,7 +251,10 @@ class AvroReader:
         numbers: dict[RecordSteps, int] = {}
         pieces, names = [], topics.names
         for where, binaries in (("value", values), ("key", keys)):
-            data, offsets, ids = _split_messages(binaries)
+            offsets = np.ascontiguousarray(binaries.offsets, np.int64)
+            data, offsets = freeze(binaries.data[offsets[0] : offsets[-1]], np.uint8), freeze(offsets - offsets[0])
+            ids = np.empty(len(offsets) - 1, np.int64)  # or what stands there instead
+            kernel.ids(data, offsets, freeze(binaries.valid, np.bool_), MAX_MESSAGE, ids)
             if len(names) > 1:
                 ids = ids * len(names) + np.asarray(topics.of, np.int64)
             different, _, of = find_distinct(ids)
@@ -351,16 +341,6 @@ _NO_IDS = {
 
 
 # ---------------------------------------------------------------------------------------------- arrays
-def _split_messages(messages: Binaries) -> tuple[Any, Any, Any]:
-    """(the bytes, offsets from 0 on, the id of each message or what stands there instead)."""
-    offsets = np.ascontiguousarray(messages.offsets, np.int64)
-    data = freeze(np.ascontiguousarray(messages.data, np.uint8)[offsets[0] : offsets[-1]])
-    offsets = freeze(offsets - offsets[0])
-    ids = np.empty(len(offsets) - 1, np.int64)
-    kernel.ids(data, offsets, freeze(np.ascontiguousarray(messages.valid, np.bool_)), MAX_MESSAGE, ids)
-    return data, offsets, ids
-
-
 def _group_by_code(code: Any) -> Iterator[tuple[int, Any]]:
     """The different codes, and where each stands, in order."""
     if not len(code):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ticdc_bridge.schemas.columnar.debezium_writer import find_refused
 from ticdc_bridge.schemas.columnar.kernels import avro_write as kernel
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.rows import (
@@ -24,12 +25,11 @@ from ticdc_bridge.schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.avro.encoder import OVERHEAD, AvroEncoder, RecordSchema, SchemaIds
 from ticdc_bridge.schemas.formats.avro.values import union_of
-from ticdc_bridge.schemas.formats.base import Context, says_changed
+from ticdc_bridge.schemas.formats.base import Context, SchemasInMemory
 from ticdc_bridge.schemas.formats.framing import frame
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
@@ -64,7 +64,10 @@ class AvroWriter:
         program = self._program_of(rows, topics, valued)
         commit_ts, synthetic = self._commit_ts(rows, timestamps, valued)
         program = np.where(commit_ts < NO_COMMIT_TS, -1, program)
-        empty = self._find_empty(rows, program)
+        of = self._made.arrays().of
+        empty = (program >= 0) & ((of[:, 4] < 0) & (of[:, 6] < 0))[program]  # deletes with neither key nor value
+        if self._options.avro_enable_watermark and self._options.enable_tidb_extension:
+            empty &= rows.commit_ts < 0
         if self._options.on_lossy == "error":
             program, empty = np.where(empty, -1, program), np.zeros(count, np.bool_)
         keys, values, left, folds = self._run(rows, program, commit_ts)
@@ -77,9 +80,7 @@ class AvroWriter:
         # A row of which only the key is known can be written as a delete alone.
         key_only = np.array([shape.key_only for shape in rows.shapes], np.bool_)[rows.shape]
         usable = ((rows.op == _C) | (rows.op == _U) | (rows.op == _D)) & ~(key_only & (rows.op != _D))
-        for name, mask in rows.flags.items():
-            if self._options.on_lossy == "error" and says_changed(name):
-                usable &= ~mask
+        usable &= ~find_refused(rows, self._options)
         kinds = (rows.shape * len(topics.names) + topics.of) * 2 + valued
         distinct, first, back = find_distinct(np.where(usable, kinds, -1))
         programs = np.full(len(distinct), -1, np.int64)
@@ -114,28 +115,17 @@ class AvroWriter:
             is_synthetic &= rows.op != _D
         if not self._options.enable_tidb_extension or not is_synthetic.any():
             return rows.commit_ts, np.zeros(len(is_synthetic), np.bool_)
-        return np.where(
-            is_synthetic, np.where(is_synthetic, timestamps, 0) * ms_to_tso(1), rows.commit_ts
-        ), is_synthetic
-
-    def _find_empty(self, rows: Rows, program: Any) -> Any:
-        """Deletes of which nothing would be left: neither key nor value."""
-        of = self._made.arrays().of
-        empty = (program >= 0) & ((of[:, 4] < 0) & (of[:, 6] < 0))[program]
-        if self._options.avro_enable_watermark and self._options.enable_tidb_extension:
-            empty &= rows.commit_ts < 0
-        return empty
+        made = np.where(is_synthetic, timestamps, 0) * ms_to_tso(1)
+        return np.where(is_synthetic, made, rows.commit_ts), is_synthetic
 
     def _run(self, rows: Rows, program: Any, commit_ts: Any) -> tuple[Binaries, Binaries, Any, Any]:
         """(keys, values, rows that are left, bits of ambiguous TIMESTAMPs)."""
         count, options = len(program), self._options
         arrays = (program, commit_ts, rows.op, rows.after, rows.before, rows.step, rows.start, rows.length, rows.data)
-        plain = kernel.WriteRows(*(freeze(np.ascontiguousarray(array)) for array in arrays))
+        plain = kernel.WriteRows(*map(freeze, arrays))
+        watermarks = options.avro_enable_watermark and options.enable_tidb_extension
         modes = kernel.WriteOptions(
-            options.avro_include_before_value,
-            options.enable_tidb_extension,
-            options.enable_row_checksum,
-            options.avro_enable_watermark and options.enable_tidb_extension,
+            options.avro_include_before_value, options.enable_tidb_extension, options.enable_row_checksum, watermarks
         )
         programs = self._made.arrays()
         left, folds, pieces = np.zeros(count, np.bool_), np.zeros(count, np.int64), []
@@ -201,7 +191,6 @@ class _Programs:
         return (what, cell[0], union, first, second, bit)
 
     def _field_kind(self, column: Column) -> tuple[int, int, int]:
-        """A field's code, and its sizes."""
         kind = column.type.kind
         if kind is Kind.INTEGER:
             text = publish.avro_type(column, self._options)["type"] == "string"
@@ -246,19 +235,6 @@ _FIELDS = {Kind.YEAR: "YEAR", Kind.FLOAT: "FLOAT", Kind.DOUBLE: "DOUBLE", Kind.B
 
 
 # ---------------------------------------------------------------------------------------------- compiling
-class _NoSchemas:
-    """A SchemaSource that has one id for all."""
-
-    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
-        raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="nothing")
-
-    def newest(self, subject: str) -> str | None:
-        return None
-
-    def id_of(self, subject: str, schema: str) -> SchemaId:
-        return 1
-
-
 def warm() -> bool:
     """Compiles the kernels or loads them from the cache (`schemas.columnar.kernels.jit`): once in a driver or an image.
 
@@ -272,4 +248,4 @@ def warm() -> bool:
         (RowShape(table, table.columns, ("id",)),), ones - 1, ones - 1, ones, np.array([ord("c")], np.uint8), ones - 1,
         -ones, ones, ones, ones * 8, np.zeros(0, np.uint8),
     )  # fmt: skip
-    return not AvroWriter(Context(_NoSchemas())).write(rows, Topics(["t"], ones - 1), ones).left.any()
+    return not AvroWriter(Context(SchemasInMemory())).write(rows, Topics(["t"], ones - 1), ones).left.any()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ticdc_bridge.schemas.columnar.kernels import columns as kernel
 from ticdc_bridge.schemas.columnar.rows import ABSENT, CellForm, Rows, RowShape, form_of, freeze
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
@@ -88,10 +89,10 @@ def read_columns(
     )
     result = []
     for n, column in enumerate(columns):
-        form, valid = _form_of_values(column), length[n] >= 0
+        form, valid = "bit" if column.type.kind is Kind.BIT else form_of(column).name.lower(), length[n] >= 0
         values, offsets = start[n], None
-        if form == "decimal":
-            values = _decimals(column, data, start[n], length[n], bad)
+        if column.type.kind is Kind.DECIMAL and is_decimal128(column):
+            form, values = "decimal", _decimals(column, data, start[n], length[n], bad)
         elif form in ("text", "bytes"):
             values, offsets = _texts(data, start[n], length[n])
         elif form != "int":
@@ -120,20 +121,11 @@ def _slice_columns(rows: Rows, first: Any, step: Any, offsets: Any) -> tuple[lis
 
 
 def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, starts: Any) -> tuple[Any, Any]:
-    from ticdc_bridge.schemas.columnar.kernels import columns as kernel
-
     index, length = (np.empty((starts.shape[1], len(first)), np.int64) for _ in range(2))
     arrays = (first, step, shape, starts, rows.start, rows.length)
-    first, step, shape, starts, *cells = (freeze(np.ascontiguousarray(array, np.int64)) for array in arrays)
+    first, step, shape, starts, *cells = (freeze(array, np.int64) for array in arrays)
     kernel.by_column(first, step, shape, starts, cells[0], cells[1], index, length)
     return index, length
-
-
-def _form_of_values(column: Column) -> str:
-    """`ColumnValues.form`."""
-    if column.type.kind is Kind.DECIMAL and is_decimal128(column):
-        return "decimal"
-    return "bit" if column.type.kind is Kind.BIT else form_of(column).name.lower()
 
 
 def _decimals(column: Column, data: Any, start: Any, length: Any, bad: Any) -> Any:
@@ -147,8 +139,6 @@ def _decimals(column: Column, data: Any, start: Any, length: Any, bad: Any) -> A
 
 
 def _texts(data: Any, offset: Any, length: Any) -> tuple[Any, Any]:
-    from ticdc_bridge.schemas.columnar.kernels import columns as kernel
-
     offsets = np.empty(len(offset) + 1, np.int32)
     size = kernel.text_offsets(length, offsets)
     if size < 0:

@@ -19,7 +19,7 @@ from ticdc_bridge.schemas.formats.craft.layout import BINARY, MAX_EVENTS, UNSIGN
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.table import Column, Table
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 from ticdc_bridge.schemas.model.values import integer_limits
 
 _TERMS = 1 << 16
@@ -56,7 +56,9 @@ class CraftTableReader:
         most = int((ends[index] - starts[index]).sum()) // 14 + 1
         room = min(max(CELLS // count, 1024), MAX_EVENTS, most)
         at, first, last = 0, np.ascontiguousarray(starts[index]), np.ascontiguousarray(ends[index])
-        scratch = _new_scratch(room, count)
+        by_event = [np.empty(max(room, count, 2), np.int64) for _ in range(8)]
+        terms = [np.empty(_TERMS, np.int64) for _ in range(2)]
+        scratch = kernel.ScanScratch._make((*by_event, *terms, np.zeros(kernel.STATES, np.int64)))
         while at < len(index):
             pieces: list[Any] = [*memory.new_cells(2 * count, room)]
             pieces += [np.empty(room, np.int64) for _ in range(4)]
@@ -84,7 +86,7 @@ class CraftTableReader:
         craft_cells.fill(data, scan.starts, scan.lengths, rows, self._slots, bad)
         flags: dict[str, Any] = {}
         for slot, column in enumerate(self.columns * 2):
-            if column.type.kind in (Kind.ENUM, Kind.SET):
+            if column.type.kind in ELEMENTS:
                 numbered = name_numbers(column, scan.starts[slot, :rows], scan.lengths[slot, :rows], memory)
                 if numbered.any():
                     flag = f"enum_number:{column.name}"
@@ -104,22 +106,11 @@ def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int, floats
     masks = [_mask(c) for c in columns]
     numbers = [floats if c.type.kind is Kind.FLOAT else int(c.type.kind in _NUMBERS) * kernel.NUMBER for c in columns]
     roles = [kernel.DATABASE * (n == table.id.db) + kernel.TABLE * (n == table.id.table) for n in names]
-
-    def array(numbers: list[int]) -> Any:
-        return np.array(numbers, np.int64)
-
-    return kernel.ScanTargets(
-        np.frombuffer(b"".join(texts), np.uint8),
-        np.cumsum(array([len(t) for t in texts])),
-        array(roles),
-        array([indexes.get(n, -1) for n in names]),
-        array([code for code, _ in kinds]),
-        array([flags & mask for (_, flags), mask in zip(kinds, masks, strict=True)]),
-        array(masks),
-        array(numbers),
-        low,
-        high,
-    )
+    slots, codes = [indexes.get(n, -1) for n in names], [code for code, _ in kinds]
+    wanted = [flags & mask for (_, flags), mask in zip(kinds, masks, strict=True)]
+    arrays = (np.array(piece, np.int64) for piece in (roles, slots, codes, wanted, masks, numbers))
+    ends = np.cumsum([len(t) for t in texts], dtype=np.int64)
+    return kernel.ScanTargets._make((np.frombuffer(b"".join(texts), np.uint8), ends, *arrays, low, high))
 
 
 def _mask(column: Column) -> int:
@@ -127,13 +118,6 @@ def _mask(column: Column) -> int:
     kind = column.type.kind
     unsigned = 0 if kind in (Kind.BIT, Kind.YEAR) else UNSIGNED
     return unsigned | (BINARY if kind in (Kind.TEXT, Kind.BINARY) else 0)
-
-
-def _new_scratch(room: int, count: int) -> Any:
-    size = max(room, count, 2)
-    by_event: list[Any] = [np.empty(size, np.int64) for _ in range(8)]
-    terms: list[Any] = [np.empty(_TERMS, np.int64) for _ in range(2)]
-    return kernel.ScanScratch._make([*by_event, *terms, np.zeros(kernel.STATES, np.int64)])
 
 
 # ---------------------------------------------------------------------------------------------- values

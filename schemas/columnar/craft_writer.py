@@ -12,6 +12,7 @@ import numpy as np
 from ticdc_bridge.schemas.columnar.columns import decimal_size
 from ticdc_bridge.schemas.columnar.debezium_writer import find_refused
 from ticdc_bridge.schemas.columnar.kernels import craft_write as kernel
+from ticdc_bridge.schemas.columnar.kernels.columns import copy_texts
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.rows import (
     NO_COMMIT_TS,
@@ -30,7 +31,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 from ticdc_bridge.schemas.model.values import integer_limits
 
 _MOST_LAYOUTS = 4096
@@ -118,10 +119,8 @@ def _write(
     short &= bool(options.delete_only_output_handle_key_columns)
     pieces = (commit_ts, image_bits, None, group, rows.after, rows.before, rows.step)
     arrays = [short if piece is None else piece[chosen] for piece in pieces]
-    plain = kernel.RowsToWrite._make(
-        [*(freeze(np.ascontiguousarray(a, np.int64)) for a in arrays), freeze(rows.start), freeze(rows.length),
-         freeze(rows.data)]
-    )  # fmt: skip
+    cells = map(freeze, (rows.start, rows.length, rows.data))
+    plain = kernel.RowsToWrite._make((*(freeze(a, np.int64) for a in arrays), *cells))
     numbers, lengths = (np.zeros((count, 2 * columns), np.int64) for _ in range(2))
     bad = np.zeros(count, np.uint8)
     kernel.measure(layout, plain, numbers, lengths, bad)
@@ -139,8 +138,6 @@ def _write(
 
 def _in_order(values: list[tuple[Any, Any, Any]], leads: Any) -> Binaries:
     """Messages of several shapes → of all, by the rows that they begin with."""
-    from ticdc_bridge.schemas.columnar.kernels import columns as kernel
-
     count = len(leads)
     start, length, size = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
     for rows, out, ends in values:
@@ -152,7 +149,7 @@ def _in_order(values: list[tuple[Any, Any, Any]], leads: Any) -> Binaries:
         return Binaries(values[0][1][: offsets[-1]], offsets, leads)
     out = np.empty(int(offsets[-1]), np.uint8)
     if values:
-        kernel.copy_texts(freeze(np.concatenate([out for _, out, _ in values])), start, length, offsets, out)
+        copy_texts(freeze(np.concatenate([out for _, out, _ in values])), start, length, offsets, out)
     return Binaries(out, offsets, leads)
 
 
@@ -195,7 +192,7 @@ def _step(
     """How a column's values are written: (code, a, b) of `craft_write`."""
     kind = column.type.kind
     source = shape.columns[cells[column.name]] if column.name in cells else column
-    named = kind in (Kind.ENUM, Kind.SET)
+    named = kind in ELEMENTS
     if form_of(source) is not form_of(column) or (column.vague and not named and kind is not Kind.BIT):
         raise ValueError(column.name)
     if named:

@@ -16,14 +16,13 @@ from ticdc_bridge.schemas.columnar.json_templates import SampleValue, TemplateRe
 from ticdc_bridge.schemas.columnar.kernels import json_cells as kernel
 from ticdc_bridge.schemas.columnar.kernels.json_scan import ANY, BOOLEAN, COMMIT, COUNT, INTEGER, REAL, STRING
 from ticdc_bridge.schemas.columnar.rows import MessageBuffers
-from ticdc_bridge.schemas.formats.base import Context, SingleTable
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
 from ticdc_bridge.schemas.formats.debezium import values as defaults
 from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumDecoder
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
-from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
+from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
+from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import bit_size
 
@@ -66,23 +65,12 @@ def _kind(column: Column) -> ValueKind | None:
 class DebeziumTableReader(TemplateReader):
     """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
-    keyed: rows of which the message's key does not name the handle key's columns, or is not there, are left. complete:
-    so are rows with their columns in another `order`, and what `plain_lines.EXTRA_FIELDS` can't tell.
+    Rows of which the message's key does not name the handle key's columns, or is not there, are left. complete: so are
+    rows with their columns in another `order`, and what `plain_lines.EXTRA_FIELDS` can't tell.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        options: Options,
-        low: int = 0,
-        high: int = MAX_TSO,
-        keyed: bool = False,
-        complete: bool = False,
-    ) -> None:
-        source, columns = SingleTable(TableVersion(low, table)), (c for c in table.columns if not c.virtual)
-        decoder = DebeziumDecoder(Context(source, source, options))
-        super().__init__(table, [_kind(c) for c in columns], decoder, low, high, _BESIDE if complete else None)
-        self._keyed = keyed
+    def __init__(self, table: Table, options: Options, low: int, high: int, complete: bool) -> None:
+        super().__init__(table, options, _kind, DebeziumDecoder, low, high, _BESIDE if complete else None)
 
     def message_rows(self, buffers: MessageBuffers) -> Any:
         fine = (buffers.value_first >= 0) & (buffers.value_last - buffers.value_first <= MAX_MESSAGE)
@@ -95,7 +83,7 @@ class DebeziumTableReader(TemplateReader):
         return Message(key, value)
 
     def is_of_table(self, row: RowChange) -> bool:
-        return not (self._keyed and row.key != row.table.handle_key) and super().is_of_table(row)
+        return row.key == row.table.handle_key and super().is_of_table(row)
 
     def key_values(self, text: str) -> Iterator[SampleValue]:
         """The key's values are of no account: the row has them."""

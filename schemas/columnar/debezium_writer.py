@@ -26,15 +26,7 @@ from ticdc_bridge.schemas.columnar.rows import (
 from ticdc_bridge.schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from ticdc_bridge.schemas.formats.base import Context, says_changed
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
-from ticdc_bridge.schemas.formats.debezium.ticdc import (
-    KINDS,
-    ColumnTexts,
-    Layout,
-    RowTexts,
-    Slot,
-    compile_plan,
-    unsized_columns,
-)
+from ticdc_bridge.schemas.formats.debezium import ticdc
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.options import Options
@@ -45,12 +37,12 @@ from ticdc_bridge.schemas.model.types import Kind
 # (`schemas.columnar.kernels.json_write`).
 
 _SLOTS = {
-    Slot.KEY: kernel.KEY,
-    Slot.BEFORE: kernel.BEFORE,
-    Slot.AFTER: kernel.AFTER,
-    Slot.SOURCE_MS: kernel.MS,
-    Slot.TS_MS: kernel.MS,
-    Slot.COMMIT_TS: kernel.COMMIT,
+    ticdc.Slot.KEY: kernel.KEY,
+    ticdc.Slot.BEFORE: kernel.BEFORE,
+    ticdc.Slot.AFTER: kernel.AFTER,
+    ticdc.Slot.SOURCE_MS: kernel.MS,
+    ticdc.Slot.TS_MS: kernel.MS,
+    ticdc.Slot.COMMIT_TS: kernel.COMMIT,
 }
 _UNKNOWN_START_TS = "0"
 
@@ -74,7 +66,7 @@ class Compiler:
         """Bytes of literals so far."""
         return len(self._text)
 
-    def add(self, shape: RowShape, plan: RowTexts) -> int:
+    def add(self, shape: RowShape, plan: ticdc.RowTexts) -> int:
         """The number of the first of the shape's programs.
 
         ValueError for a zone or text that is none, and for rows that the kernel can't write, whatever their values are.
@@ -85,9 +77,9 @@ class Compiler:
             keys = self._object(shape, plan.key, True)
             row = self._object(shape, plan.columns, False)
             key = self._layout(plan.key_layout)
-            for kind in KINDS:
+            for kind in ticdc.KINDS:
                 value = self._layout(plan.values[kind])
-                rows = sum(p in (Slot.BEFORE, Slot.AFTER) for p in plan.values[kind])
+                rows = sum(p in (ticdc.Slot.BEFORE, ticdc.Slot.AFTER) for p in plan.values[kind])
                 sizes = (self._size(key) + self._size(keys), self._size(value) + rows * self._size(row))
                 self._table.append((*key, *value, *keys, *row, *sizes, len(shape.columns), kind == "d"))
         except ValueError:
@@ -117,12 +109,12 @@ class Compiler:
     def _size(self, steps: tuple[int, int]) -> int:
         return sum(step[kernel.TO] - step[kernel.FROM] for step in self._steps[slice(*steps)])
 
-    def _layout(self, layout: Layout) -> tuple[int, int]:
+    def _layout(self, layout: ticdc.Layout) -> tuple[int, int]:
         first, literal = len(self._steps), ""
         for piece in layout:
             if isinstance(piece, str):
                 literal += piece
-            elif piece is Slot.START_TS:
+            elif piece is ticdc.Slot.START_TS:
                 literal += _UNKNOWN_START_TS
             else:
                 self._step(literal, _SLOTS[piece])
@@ -130,7 +122,7 @@ class Compiler:
         self._step(literal, kernel.END)
         return first, len(self._steps)
 
-    def _object(self, shape: RowShape, cells: tuple[ColumnTexts, ...], key: bool) -> tuple[int, int]:
+    def _object(self, shape: RowShape, cells: tuple[ticdc.ColumnTexts, ...], key: bool) -> tuple[int, int]:
         indexes = {c.name: n for n, c in enumerate(shape.columns)}
         first, lead = len(self._steps), "{"
         for cell in cells:
@@ -261,10 +253,10 @@ class DebeziumWriter:
         return entry[1]
 
     def _compile(self, shape: RowShape, bits: int) -> int:
-        scales = {c.name: 6 if bits >> n & 1 else 3 for n, c in enumerate(unsized_columns(shape.table))}
+        scales = {c.name: 6 if bits >> n & 1 else 3 for n, c in enumerate(ticdc.unsized_columns(shape.table))}
         key_columns = frozenset(shape.key) if shape.key_only else None
         try:
-            plan = compile_plan(
+            plan = ticdc.compile_plan(
                 shape.table, scales, key_columns, self.options.cluster_id, self.options,
                 has_commit_ts=not bits & _NO_COMMIT_TS,
             )  # fmt: skip
@@ -294,10 +286,8 @@ class _Batch:
         self._flags = {"commit_ts_unknown": unknown}
         commit_ts = np.ascontiguousarray(np.where(unknown, ~np.maximum(timestamps, 0), rows.commit_ts), np.int64)
         arrays = (unset, commit_ts, rows.after, rows.before, rows.step, rows.start, rows.length)
-        self._cells = kernel.JsonRows._make(
-            [*(freeze(np.ascontiguousarray(array, np.int64)) for array in arrays),
-             freeze(np.ascontiguousarray(rows.data, np.uint8))]
-        )  # fmt: skip
+        by_cell = (freeze(array, np.int64) for array in arrays)
+        self._cells = kernel.JsonRows._make((*by_cell, freeze(rows.data, np.uint8)))
         self._program = freeze(np.where(self._find_usable(rows.commit_ts >= NO_COMMIT_TS), self._programs(), -1))
 
     # ---- what each row is
@@ -320,8 +310,8 @@ class _Batch:
         if not self._options.no_old_value:
             self._flags["no_before"] = lacks_before
         upsert = self._options.update_without_before == "upsert" and not self._options.no_old_value
-        of_lacking = KINDS.index("c" if upsert else "u-")
-        kinds = np.where(rows.op == ord("d"), KINDS.index("d"), np.where(lacks_before, of_lacking, updates * 1))
+        of_lacking = ticdc.KINDS.index("c" if upsert else "u-")
+        kinds = np.where(rows.op == ord("d"), ticdc.KINDS.index("d"), np.where(lacks_before, of_lacking, updates * 1))
         first = self._first_programs(lacks_before)
         return np.where(first < 0, -1, first + kinds)
 
@@ -335,12 +325,9 @@ class _Batch:
         distinct, _, back = find_distinct(self._shape * len(distinct_bits) + of)
         programs = []
         for pair in distinct.tolist():
-            shape = shapes[pair // len(distinct_bits)]
-            programs.append(
-                -1
-                if len(unsized_columns(shape.table)) > _MOST_UNSIZED
-                else self._writer.program(shape, int(distinct_bits[pair % len(distinct_bits)]))
-            )
+            shape, row_bits = shapes[pair // len(distinct_bits)], int(distinct_bits[pair % len(distinct_bits)])
+            is_sized = len(ticdc.unsized_columns(shape.table)) <= _MOST_UNSIZED
+            programs.append(self._writer.program(shape, row_bits) if is_sized else -1)
         return np.array(programs, np.int64)[back]
 
     def _bits(self, lacks_before: Any) -> Any:
@@ -358,19 +345,14 @@ class _Batch:
         lists = []
         for shape in self._rows.shapes:
             indexes = {c.name: n for n, c in enumerate(shape.columns)}
-            lists.append([indexes.get(c.name, -1) for c in unsized_columns(shape.table)][:_MOST_UNSIZED])
+            lists.append([indexes.get(c.name, -1) for c in ticdc.unsized_columns(shape.table)][:_MOST_UNSIZED])
         if not any(lists):
             return None
         ends = np.cumsum([len(numbers) for numbers in lists], dtype=np.int64)
         columns = np.array([number for numbers in lists for number in numbers], np.int64)
         sizes = np.zeros(self._count, np.int64)
         kernel.mark_unsized(
-            self._cells,
-            freeze(self._shape),
-            freeze(np.ascontiguousarray(lacks_before)),
-            freeze(ends),
-            freeze(columns),
-            sizes,
+            self._cells, freeze(self._shape), freeze(lacks_before), freeze(ends), freeze(columns), sizes
         )
         return sizes
 
@@ -393,12 +375,10 @@ class _Batch:
             values = _grow(values, int(state[kernel.VALUE_TO]), int(state[kernel.VALUE_NEED]))
         self._note(notes[: state[kernel.NOTES]])
         valid = ~left
-        return WrittenMessages(
-            Binaries(keys[: ends[0, -1]], ends[0], valid),
-            Binaries(values[: ends[1, -1]], ends[1], valid),
-            left,
-            {name: mask for name, mask in self._flags.items() if mask.any()},
-        )
+        written_keys = Binaries(keys[: ends[0, -1]], ends[0], valid)
+        written_values = Binaries(values[: ends[1, -1]], ends[1], valid)
+        flags = {name: mask for name, mask in self._flags.items() if mask.any()}
+        return WrittenMessages(written_keys, written_values, left, flags)
 
     def _first_room(self, table: Any) -> tuple[Any, Any]:
         """Room for the literals, and for values as they mostly are; more is made when it is needed."""
@@ -408,7 +388,6 @@ class _Batch:
         return np.empty(int(sizes[0]) + 64 * self._count + _ROOM, np.uint8), np.empty(values + _ROOM, np.uint8)
 
     def _note(self, notes: Any) -> None:
-        """Flags of values that changed: by name, which rows."""
         names = list(self._writer.compiler.flags)
         for number in np.flatnonzero(np.bincount(notes[:, 1])).tolist():
             mask = np.zeros(self._count, np.bool_)

@@ -8,7 +8,7 @@ out is what that decoder gives; what is left is for it to say. Without numba all
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,21 +18,13 @@ from ticdc_bridge.schemas.columnar.columns import MAX_BATCH
 from ticdc_bridge.schemas.columnar.kernels import json_cells, json_scan
 from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
-from ticdc_bridge.schemas.columnar.kernels.json_scan import (
-    ANY,
-    COMMIT,
-    COUNT,
-    INTEGER,
-    LITERAL,
-    PARTITION,
-    REAL,
-    STRING,
-)
 from ticdc_bridge.schemas.columnar.rows import ChunkMemory, MessageBuffers, RowChunk, freeze, name_numbers
+from ticdc_bridge.schemas.formats.base import Context, SingleTable
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
-from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
 
 # ---- How the values of a column are read from JSON into cells.
 
@@ -55,16 +47,16 @@ def integer(column: Column, wraps: bool) -> ValueKind:
     """wraps: BIGINT UNSIGNED travels as int64."""
     low, high = values.integer_limits(column.type.bits, column.unsigned)
     if not column.unsigned:
-        return ValueKind(INTEGER, json_cells.SIGNED, low, high)
-    return ValueKind(INTEGER, json_cells.UNSIGNED, high, wraps and column.type.bits == 64)
+        return ValueKind(json_scan.INTEGER, json_cells.SIGNED, low, high)
+    return ValueKind(json_scan.INTEGER, json_cells.UNSIGNED, high, wraps and column.type.bits == 64)
 
 
-YEAR = ValueKind(INTEGER, json_cells.YEAR, 0, 2155)
+YEAR = ValueKind(json_scan.INTEGER, json_cells.YEAR, 0, 2155)
 FLOAT, DOUBLE = (
-    ValueKind(REAL, code, int.from_bytes(struct.pack(">d", most)))
+    ValueKind(json_scan.REAL, code, int.from_bytes(struct.pack(">d", most)))
     for code, most in ((json_cells.FLOAT, (2 - 2**-23) * 2.0**127), (json_cells.DOUBLE, (2 - 2**-52) * 2.0**1023))
 )
-TEXT, BASE64 = ValueKind(STRING, json_cells.TEXT), ValueKind(STRING, json_cells.BASE64)
+TEXT, BASE64 = ValueKind(json_scan.STRING, json_cells.TEXT), ValueKind(json_scan.STRING, json_cells.BASE64)
 
 # ---------------------------------------------------------------------------------- a table
 _OPS = {1: "c", 2: "d", 3: "u", 5: "u"}  # by `RowChunk.image_bits`
@@ -106,7 +98,7 @@ class TemplateReader(ABC):
 
     Args:
         table: What the version says.
-        kinds: How each column is read that is not virtual; None where that can't be known: nothing is read then.
+        kind: How a column is read that is not virtual; None where that can't be known: nothing is read then.
         decoder: The format's.
         low: The first commit_ts of rows that have this version.
         high: The last.
@@ -115,20 +107,18 @@ class TemplateReader(ABC):
     """
 
     def __init__(
-        self,
-        table: Table,
-        kinds: Sequence[ValueKind | None],
-        decoder: Any,
-        low: int,
-        high: int,
-        beside: frozenset[str] | None,
-    ) -> None:
+        self, table: Table, options: Options, kind: Callable[[Column], ValueKind | None],
+        decoder: Callable[[Context], Any], low: int, high: int, beside: frozenset[str] | None,
+    ) -> None:  # fmt: skip
         self.columns = tuple(c for c in table.columns if not c.virtual)
         self.learned_table: Table | None = None
         """The table as the decoder has it in the rows; None before any was taken."""
         self.order: tuple[str, ...] = ()
         """The columns as they stand in the decoder's rows; with `beside`, once any was taken."""
-        self._table_id, self._decoder, self._low, self._high, self._beside = table.id, decoder, low, high, beside
+        source = SingleTable(TableVersion(low, table))
+        self._decoder = decoder(Context(source, source, options))
+        self._table_id, self._low, self._high, self._beside = table.id, low, high, beside
+        kinds = [kind(column) for column in self.columns]
         self.kinds = () if None in kinds else tuple(kind for kind in kinds if kind is not None)
         self.column_slots = {column.name: n for n, column in enumerate(self.columns)}
         steps = self.kinds * 2  # new columns, then old ones
@@ -141,11 +131,10 @@ class TemplateReader(ABC):
     def _forget(self) -> None:
         self._samples: set[tuple[Any, ...]] = set()
         self._images: dict[str, tuple[bytes, ...]] = {}
-        self._built_images: Any = None
         self._text = bytearray()
         self._steps: list[tuple[int, int, int]] = []
         self._heads: list[tuple[int, int, int, bool, int]] = []
-        self._plan: Any = None
+        self._compile()
 
     # ---- what a format says of its messages
     @abstractmethod
@@ -206,7 +195,7 @@ class TemplateReader(ABC):
         _, back, sizes = np.unique(rows[:, 0], return_inverse=True, return_counts=True)
         rows = rows[sizes[back] <= room]  # a message of more rows is left
         room = min(room, len(rows))
-        columns = [freeze(np.ascontiguousarray(rows[:, k])) for k in (1, 2, 3, 4, 0)]
+        columns = [freeze(rows[:, k]) for k in (1, 2, 3, 4, 0)]
         scanned = json_scan.MessageRows(freeze(buffers.keys), freeze(buffers.values), *columns)
         matched, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
         at, misses, learn_from = 0, 0, 0 if learning else len(rows)
@@ -219,8 +208,8 @@ class TemplateReader(ABC):
             start, count, unknown = at, 0, 0
             while unknown >= 0:
                 count, at, unknown, memory.used = json_cells.read(
-                    scanned, at, count, learn_from, self._build_plan(), positions, matched, last,
-                    self._slots, self._build_images(), memory.data, memory.used, bad,
+                    scanned, at, count, learn_from, self._templates, positions, matched, last,
+                    self._slots, self._compiled_images, memory.data, memory.used, bad,
                 )  # fmt: skip
                 if unknown >= 0 and not self._learn(buffers, rows[unknown]):
                     misses += 1
@@ -303,7 +292,7 @@ class TemplateReader(ABC):
                 self._steps.append((kind, start, len(self._text)))
             bounds.append(len(self._steps))
         self._heads.append((bounds[0], bounds[1], bounds[2], sample.key is not None, sample.image_bits))
-        self._plan = self._built_images = None
+        self._compile()
         return True
 
     def _is_complete(self, sample: _Sample) -> bool:
@@ -312,31 +301,25 @@ class TemplateReader(ABC):
         In a compressed value, which its decoder reads too, no value stands anywhere.
         """
         width = len(self.columns)
-        wanted_slots = [
-            *range(width * (sample.image_bits & 1)),
-            *range(width, width + width * (sample.image_bits >> 1 & 1)),
-        ]
+        after, before = sample.image_bits & 1, sample.image_bits >> 1 & 1
+        wanted_slots = [*range(width * after), *range(width, width + width * before)]
         values = [*sample.key_values, *sample.row_values]
-        slots = sorted(p.slot for p in values if p.kind not in (ANY, COMMIT, COUNT, PARTITION))
-        return slots == wanted_slots and sum(p.kind == COMMIT for p in values) == 1
+        of_no_column = (json_scan.ANY, json_scan.COMMIT, json_scan.COUNT, json_scan.PARTITION)
+        slots = sorted(p.slot for p in values if p.kind not in of_no_column)
+        return slots == wanted_slots and sum(p.kind == json_scan.COMMIT for p in values) == 1
 
-    def _build_plan(self) -> Any:
-        if self._plan is None:
-            heads = np.array(self._heads, np.int64).reshape(-1, 5)
-            text = np.frombuffer(bytes(self._text) or b"\0", np.uint8)
-            steps = np.array(self._steps, np.int64).reshape(-1, 3)
-            pieces = (text, steps, *(np.ascontiguousarray(heads[:, k]) for k in range(5)))
-            self._plan = json_scan.Templates._make((*map(freeze, pieces), self._low, self._high, len(self.columns)))
-        return self._plan
-
-    def _build_images(self) -> Any:
-        if self._built_images is None:
-            by_slot = [self._images.get(column.name, ()) for column in self.columns * 2]
-            ends = np.cumsum(np.array([len(image) for images in by_slot for image in images], np.int64))
-            firsts = np.cumsum(np.array([0, *map(len, by_slot)], np.int64))
-            text = np.frombuffer(b"".join(image for images in by_slot for image in images) or b"\0", np.uint8)
-            self._built_images = json_cells.Images(*map(freeze, (text, ends, firsts)))
-        return self._built_images
+    def _compile(self) -> None:
+        """What was learned, as the kernel takes it."""
+        text = np.frombuffer(bytes(self._text) or b"\0", np.uint8)
+        steps, heads = np.array(self._steps, np.int64).reshape(-1, 3), np.array(self._heads, np.int64).reshape(-1, 5)
+        pieces: Any = map(freeze, (text, steps, *heads.T))
+        self._templates: Any = json_scan.Templates._make((*pieces, self._low, self._high, len(self.columns)))
+        by_slot = [self._images.get(column.name, ()) for column in self.columns * 2]
+        images = [image for images in by_slot for image in images]
+        ends = np.cumsum([len(image) for image in images], dtype=np.int64)
+        firsts = np.cumsum([0, *map(len, by_slot)], dtype=np.int64)
+        text = np.frombuffer(b"".join(images) or b"\0", np.uint8)
+        self._compiled_images: Any = json_cells.Images(*map(freeze, (text, ends, firsts)))
 
 
 def _pieces(text: str, sample_values: list[SampleValue]) -> Iterator[tuple[int, bytes, int]]:
@@ -344,11 +327,11 @@ def _pieces(text: str, sample_values: list[SampleValue]) -> Iterator[tuple[int, 
     at = 0
     for value in sample_values:
         if value.start > at:
-            yield LITERAL, text[at : value.start].encode(), 0
+            yield json_scan.LITERAL, text[at : value.start].encode(), 0
         yield value.kind, b"", value.slot
         at = value.end
     if at < len(text):
-        yield LITERAL, text[at:].encode(), 0
+        yield json_scan.LITERAL, text[at:].encode(), 0
 
 
 def _image_bits(row: RowChange) -> int:

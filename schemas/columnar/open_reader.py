@@ -5,6 +5,7 @@ tables, compressed values, updates with some old values only, and what `OpenDeco
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,14 @@ from ticdc_bridge.schemas.columnar.json_templates import SampleValue, TemplateRe
 from ticdc_bridge.schemas.columnar.kernels import json_cells as kernel
 from ticdc_bridge.schemas.columnar.kernels.json_scan import COMMIT, COUNT, INTEGER, PARTITION, STRING, frames
 from ticdc_bridge.schemas.columnar.rows import MessageBuffers
-from ticdc_bridge.schemas.formats.base import Context, SingleTable
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.formats.open_protocol.decoder import OpenDecoder
 from ticdc_bridge.schemas.formats.open_protocol.values import is_base64
-from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
+from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
-from ticdc_bridge.schemas.model.types import ALWAYS_NULL, Kind
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import ALWAYS_NULL, ELEMENTS, Kind
 
 _IMAGES = {"u": 0, "p": 1, "d": 1}
 _KEY = {"ts": COMMIT, "ptn": PARTITION, "rid": COUNT}
@@ -50,7 +50,7 @@ def _kind(column: Column, varchar_base64: bool) -> ValueKind | None:
         return kinds.integer(column, wraps=False)
     if kind is Kind.DECIMAL:
         return ValueKind(STRING, kernel.DECIMAL, *(decimal_size(column) if is_decimal128(column) else (0, 0)))
-    if kind in (Kind.ENUM, Kind.SET):
+    if kind in ELEMENTS:
         if not column.elements:
             return None
         size = len(column.elements)
@@ -71,13 +71,9 @@ class OpenTableReader(TemplateReader):
     complete: rows with their columns in another `order`, or that say more of them than the table does, are left.
     """
 
-    def __init__(
-        self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO, complete: bool = False
-    ) -> None:
-        source, columns = SingleTable(TableVersion(low, table)), (c for c in table.columns if not c.virtual)
-        column_kinds = [_kind(c, options.open_varchar_base64) for c in columns]
-        decoder = OpenDecoder(Context(source, source, options))
-        super().__init__(table, column_kinds, decoder, low, high, frozenset() if complete else None)
+    def __init__(self, table: Table, options: Options, low: int, high: int, complete: bool) -> None:
+        kind = partial(_kind, varchar_base64=options.open_varchar_base64)
+        super().__init__(table, options, kind, OpenDecoder, low, high, frozenset() if complete else None)
 
     def message_rows(self, buffers: MessageBuffers) -> Any:
         # What is too large or not there has an empty value or key here: no frame, so it is left.

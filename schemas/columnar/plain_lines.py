@@ -28,15 +28,13 @@ def plain_texts(rows: Rows) -> Binaries:
     count = len(rows.start)
     ends = np.cumsum([len(s.columns) for s in rows.shapes], dtype=np.int64)
     kinds = np.array([_kind(column) for shape in rows.shapes for column in shape.columns], np.uint8)
-    shape, step = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.shape, rows.step))
+    shape, step = freeze(rows.shape, np.int64), freeze(rows.step, np.int64)
     cells = np.zeros(count, np.uint8)
     for first in (rows.after, rows.before):
-        if not kernel.classify_cells(
-            shape, freeze(np.ascontiguousarray(first, np.int64)), step, freeze(ends), freeze(kinds), cells
-        ):
+        if not kernel.classify_cells(shape, freeze(first, np.int64), step, freeze(ends), freeze(kinds), cells):
             raise ValueError("a row has cells that are not there")
-    start, length = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.start, rows.length))
-    data = freeze(np.ascontiguousarray(rows.data, np.uint8))
+    start, length = freeze(rows.start, np.int64), freeze(rows.length, np.int64)
+    data = freeze(rows.data, np.uint8)
     out = np.empty(kernel.text_room(freeze(cells), length, len(data)), np.uint8)
     offsets, valid = np.zeros(count + 1, np.int64), np.zeros(count, np.bool_)
     wrong = kernel.fill_texts(freeze(cells), start, length, data, out, offsets, valid)
@@ -107,9 +105,8 @@ def plain_lines(
     topic, partition, offset = origins
     arrays = [topic, rows.shape, flag, partition, offset, rows.op, commit_ts, rows.before, rows.after, rows.step]
     arrays += [beside.data, beside.offsets]
-    line_rows = kernel.LineRows._make(freeze(np.ascontiguousarray(array)) for array in arrays)
-    cells, data = freeze(np.ascontiguousarray(texts.offsets)), freeze(np.ascontiguousarray(texts.data))
-    length = freeze(np.ascontiguousarray(rows.length, np.int64))
+    line_rows = kernel.LineRows._make(map(freeze, arrays))
+    cells, data, length = freeze(texts.offsets), freeze(texts.data), freeze(rows.length, np.int64)
     ends = np.zeros(count + 1, np.int64)
     out = np.empty(_room(lines, line_rows, data, kernel), np.uint8)
     kernel.fill_lines(lines, line_rows, data, cells, length, out, ends)
@@ -167,8 +164,8 @@ def _debezium_extra(values: Binaries, message: Any) -> tuple[Binaries, Any]:
     count, spans = len(message), np.ascontiguousarray(values.offsets, np.int64)
     out, ends = np.empty(count * kernel.ROOM, np.uint8), np.zeros(count + 1, np.int64)
     left = np.zeros(count, np.bool_)
-    first, last = (freeze(np.ascontiguousarray(array)) for array in (spans[:-1][message], spans[1:][message]))
-    kernel.extras(freeze(np.ascontiguousarray(values.data, np.uint8)), first, last, out, ends, left)
+    first, last = freeze(spans[:-1][message]), freeze(spans[1:][message])
+    kernel.extras(freeze(values.data, np.uint8), first, last, out, ends, left)
     return Binaries(out[: ends[-1]], ends, np.ones(count, np.bool_)), left
 
 

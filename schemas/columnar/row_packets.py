@@ -39,7 +39,10 @@ def packet_rows(read_into: Callable[[Any], int], columns: int) -> Iterator[list[
         if state[0] == MALFORMED:
             raise ValueError("the server sends what are no rows of the query, or a row of 16 MiB or more: dump it")
         if rows and (state[0] != CUT or filled == BLOCK):
-            yield _texts(data, cells, columns, rows)
+            texts = text_room(cells, 0, rows, columns)
+            for n, text in enumerate(texts):
+                dump_text.fill_texts(data, cells, n, columns, 0, rows, dump_text.ANY, *_NOTHING, *text)
+            yield texts
             rows = 0
         if state[0] == ENDED:
             yield data[at + 4 : at + 4 + int.from_bytes(data[at : at + 3].tobytes(), "little")].tobytes()
@@ -52,10 +55,3 @@ def packet_rows(read_into: Callable[[Any], int], columns: int) -> Iterator[list[
             if not count:
                 raise EOFError("the connection ended within the rows")
             filled += count
-
-
-def _texts(data: Any, cells: Any, columns: int, rows: int) -> list[TextColumn]:
-    texts = text_room(cells, 0, rows, columns)
-    for n, text in enumerate(texts):
-        dump_text.fill_texts(data, cells, n, columns, 0, rows, dump_text.ANY, *_NOTHING, *text)
-    return texts

@@ -163,7 +163,6 @@ class RowsReader(Protocol):
         is left. One RowShape object stands for equal rows in all batches, so that writers compile it once. Errors of a
         source of schemas or tables that is away pass through (SetupError).
         """
-        ...
 
 
 class RowsWriter(Protocol):
@@ -174,12 +173,11 @@ class RowsWriter(Protocol):
 
         A row that the encoder would refuse, or that the kernel does not know, is left: the encoder says why.
         """
-        ...
 
 
-def freeze(array: Any) -> Any:
-    """A view that can't be written: numba compiles anew for arrays that can."""
-    view = array.view()
+def freeze(array: Any, dtype: Any = None) -> Any:
+    """A contiguous view that can't be written: numba compiles anew for arrays that can."""
+    view = np.ascontiguousarray(array, dtype).view()
     view.flags.writeable = False
     return view
 
@@ -194,7 +192,7 @@ def find_distinct(numbers: Any) -> tuple[Any, Any, Any]:
         return numbers, np.zeros(0, np.int64), np.zeros(0, np.int64)
     if COMPILED:
         few, first, back = np.empty(_FEW, np.int64), np.empty(_FEW, np.int64), np.empty(len(numbers), np.int64)
-        count = find_few(freeze(np.ascontiguousarray(numbers).view(np.int64)), few, first, back)
+        count = find_few(freeze(numbers.view(np.int64)), few, first, back)
         if count >= 0:
             distinct = few[:count].view(numbers.dtype)
             order = np.argsort(distinct)

@@ -77,15 +77,12 @@ class TableDispatcher:
             builder = RowsBuilder(memory)
             for hash_, index in self._groups(buffers, topics):
                 for id_ in self._hashes.get(hash_, ()):
-                    index = self._table(id_).read(buffers, index, builder, taken_mask)
+                    if id_ not in self._tables:
+                        self._tables[id_] = _Table(id_, self.FORMAT, self._context, self._complete)
+                    index = self._tables[id_].read(buffers, index, builder, taken_mask)
                     if not len(index):
                         break
         return builder.rows(), np.flatnonzero(~taken_mask)
-
-    def _table(self, id_: TableId) -> _Table:
-        if id_ not in self._tables:
-            self._tables[id_] = _Table(id_, self.FORMAT, self._context, self._complete)
-        return self._tables[id_]
 
     # ---- which table
     def _groups(self, buffers: MessageBuffers, topics: Topics) -> list[tuple[int, Any]]:
@@ -173,12 +170,11 @@ def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
         data = binaries.data[offsets[0] : offsets[-1]]  # of a slice, its own bytes
         offsets = offsets - offsets[0]
         first = np.where(binaries.valid, offsets[:-1], -1)
-        pieces += [freeze(data), freeze(first), freeze(np.ascontiguousarray(offsets[1:]))]
+        pieces += [freeze(data), freeze(first), freeze(offsets[1:])]
     return MessageBuffers(*pieces)
 
 
 def _image_of(buffers: MessageBuffers, index: Any) -> MessageBuffers:
-    """The messages at `index`."""
     key_first, key_last, value_first, value_last = (
         freeze(array[index]) for array in (buffers.key_first, buffers.key_last, buffers.value_first, buffers.value_last)
     )
@@ -268,15 +264,11 @@ class _Table:
 
     def _make_version(self, version: TableVersion, high: int) -> _Version:
         table, low, options = version.table, version.commit_ts + 1, self.context.options
-        decoder: CraftTableReader | TemplateReader
         if self.format == "craft":
-            decoder = CraftTableReader(table, low, high, options.craft_float)
-        elif self.format == "debezium":
-            decoder = DebeziumTableReader(table, options, low, high, keyed=True, complete=self.complete)
-        else:
-            decoder = OpenTableReader(table, options, low, high, self.complete)
-        zone = "UTC" if self.format == "debezium" else options.time_zone
-        return _Version(version, high, decoder, zone)
+            return _Version(version, high, CraftTableReader(table, low, high, options.craft_float), options.time_zone)
+        if self.format == "debezium":
+            return _Version(version, high, DebeziumTableReader(table, options, low, high, self.complete), "UTC")
+        return _Version(version, high, OpenTableReader(table, options, low, high, self.complete), options.time_zone)
 
 
 def _versions(tables: TableSource | None, id_: TableId) -> Iterator[TableVersion]:

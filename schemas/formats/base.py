@@ -51,7 +51,6 @@ def table_of_name(name: str) -> TableId | None:
 class Decoder(Protocol):
     def decode(self, message: Message) -> list[Event]:
         """One message → its events in order. WireError when it can't be read; then none of its events counts."""
-        ...
 
 
 class Encoder(Protocol):
@@ -62,7 +61,6 @@ class Encoder(Protocol):
 
         WireError (LossyError) when a value can't be written. A row is never left out.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +103,31 @@ class SingleTable:
         raise WireError("SCHEMA_NOT_FOUND", subject=subject)
 
 
+class SchemasInMemory:
+    """A registry in memory, for what a message would be in another format: nothing is registered anywhere."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
+        if not isinstance(schema_id, int) or not 0 < schema_id <= len(self._texts):
+            raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="explain")
+        return self._texts[schema_id - 1]
+
+    def newest(self, subject: str) -> str | None:
+        return None
+
+    def id_of(self, subject: str, schema: str) -> SchemaId:
+        self._texts.append(schema)
+        return len(self._texts)
+
+
 @runtime_checkable
 class FieldLocator(Protocol):
     """A decoder that can say where each field of a message stands (`explain`)."""
 
     def trace(self, message: Message) -> list[FieldPosition]:
         """The fields of a message that it decodes. WireError as `decode`."""
-        ...
 
 
 @runtime_checkable
@@ -120,7 +136,6 @@ class BatchEncoder(Encoder, Protocol):
 
     def encode_rows(self, rows: Sequence[RowChange], origin: Message) -> list[Message]:
         """The rows of one source message → messages with as many rows each as the options allow, in order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +215,7 @@ def commit_ts_of(event: RowChange | DdlEvent) -> int | None:
     position in the binlog where there is one. WireError INVALID_VALUE for one that no TiDB gives.
     """
     if event.commit_ts is not None:
-        return _checked_commit_ts(event.commit_ts)
+        return checked_commit_ts(event.commit_ts)
     source = event.extra.get("source", {"ts_ms": event.extra.get("es")})
     if isinstance(source, dict):
         ms, pos, row = (source.get(name) for name in ("ts_ms", "pos", "row"))
@@ -237,10 +252,11 @@ def record_time(origin: Message) -> int | None:
 def _made_commit_ts(event: RowChange | DdlEvent, commit_ts: int) -> int:
     if isinstance(event, RowChange):
         event.flag("synthetic_commit_ts")
-    return _checked_commit_ts(commit_ts)
+    return checked_commit_ts(commit_ts)
 
 
-def _checked_commit_ts(commit_ts: int) -> int:
+def checked_commit_ts(commit_ts: int) -> int:
+    """WireError INVALID_VALUE for one that no TiDB gives."""
     if not 0 <= commit_ts <= MAX_TSO:
         raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
     return commit_ts

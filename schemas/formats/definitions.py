@@ -9,26 +9,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ticdc_bridge.schemas.model.errors import Hint, WireError
+from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, TableId, TableVersion
 from ticdc_bridge.schemas.model.type_text import type_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
 
 Fits = Callable[[Column, Column], bool]
 """Whether a definition's column can be the one that a message describes."""
 ANY_TYPE = "any type"
 """How `Column.vague` begins of a column whose type the message does not tell at all."""
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 def join_definition(
-    id_: TableId,
-    version: TableVersion | None,
-    sent: Iterable[Column],
-    fits: Fits,
-    options: Options,
+    id_: TableId, version: TableVersion | None, sent: Iterable[Column], fits: Fits, options: Options,
     describe: Callable[[Column], str] = type_text,
-) -> tuple[TableVersion | None, DefinitionMismatch | None]:
+) -> tuple[TableVersion | None, DefinitionMismatch | None]:  # fmt: skip
     """A table's version and the columns that a message has → the version in the message's letters (TiDB compares
     names without case), or why it does not describe them.
 
@@ -73,14 +70,27 @@ def unknown_sizes_error(column: Column) -> WireError:
     return WireError("TYPE_UNKNOWN", column=column.name, details=details)
 
 
-def name_mismatch(error: WireError, mismatch: DefinitionMismatch | None) -> WireError:
-    """The error of an event that can't be written: of a type that is not certain it says why the definition was not
-    used, instead of asking for one.
+def name_definition(error: WireError, row: RowChange | None) -> WireError:
+    """The error of a row that can't be written, with its table where it is the definition that does not fit: one that
+    was not used, as its type is not certain then, or one whose column the row does not have, or not so.
     """
-    if mismatch is None or error.code != "TYPE_UNKNOWN":
+    column = None if row is None else row.table.by_name.get(error.fields.get("column", ""))
+    if row is None or column is None:
         return error
-    details = f"its type is not certain, as the definition was not used: {mismatch}. Give the one in force ({Hint.DDL})"
-    return WireError(error.code, column=error.fields["column"], details=details)
+    is_carried = any(column.name in image for image in (row.before, row.after) if image)
+    if error.code == "TYPE_UNKNOWN" and row.mismatch is not None:
+        reason = f"its type is not certain, as the definition was not used: {row.mismatch}"
+        details = f"{reason}. Give the one in force ({Hint.DDL})"
+    elif error.code == "INVALID_VALUE" and row.table_version is not None and (column.elements or not is_carried):
+        details = f"{error.fields['details']}, by the definition of table {row.table.id}"
+    else:
+        return error
+    return WireError(error.code, column=column.name, details=details)
+
+
+def by_definition(error: ValueError, id_: TableId | None) -> str:
+    """Why a row can't be read, with its table. id_: None where it is read without a definition."""
+    return reason_of(error) if id_ is None else f"{reason_of(error)}, by the definition of table {id_}"
 
 
 def in_letters(version: TableVersion, id_: TableId, names: Iterable[str]) -> TableVersion:
@@ -102,6 +112,6 @@ def same_type(column: Column, sent: Column) -> bool:
     kind = column.type.kind
     if column.type is not sent.type or column.unsigned != sent.unsigned:
         return False
-    if kind in _TEMPORAL or kind is Kind.DECIMAL:
+    if kind in FRACTIONAL or kind is Kind.DECIMAL:
         return sent.scale is None or sent.scale == (column.scale or 0)
     return not sent.elements or sent.elements == column.elements

@@ -30,31 +30,19 @@ FORMATS: dict[str, Format] = {
     for row in (
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True, protocols=("avro", "flat-avro")),
         Format("craft", CraftDecoder, CraftEncoder, carries_ddl=True, protocols=("craft",)),
-        Format(
-            "debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC", carries_ddl=True, protocols=("debezium",),
-        ),
-        Format(
-            "debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True, carries_ddl=True,
-            protocols=("debezium-avro",),
-        ),
-        Format(
-            "debezium-mysql", DebeziumMysqlDecoder, DebeziumMysqlEncoder, zone="UTC", uses_schemas=True,
-            carries_ddl=True,
-        ),
-        Format(
-            "debezium-tidb", DebeziumTidbDecoder, DebeziumTidbEncoder, zone="UTC", uses_schemas=True, carries_ddl=True,
-            names_topics=True,
-        ),
+        Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC", carries_ddl=True, protocols=("debezium",)),
+        Format("debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True,
+               carries_ddl=True, protocols=("debezium-avro",)),
+        Format("debezium-mysql", DebeziumMysqlDecoder, DebeziumMysqlEncoder, zone="UTC", uses_schemas=True,
+               carries_ddl=True),
+        Format("debezium-tidb", DebeziumTidbDecoder, DebeziumTidbEncoder, zone="UTC", uses_schemas=True,
+               carries_ddl=True, names_topics=True),
         Format("open", OpenDecoder, OpenEncoder, carries_ddl=True, protocols=("default", "open-protocol")),
         Format("open-tiflow", OpenTiflowDecoder, OpenTiflowEncoder, carries_ddl=True),
-        Format(
-            "simple", SimpleDecoder, refuse_encoder("simple"), carries_ddl=True, in_order=True, writes=False,
-            protocols=("simple",),
-        ),
-        Format(
-            "canal-json", CanalJsonDecoder, refuse_encoder("canal-json"), carries_ddl=True, writes=False,
-            protocols=("canal-json",),
-        ),
+        Format("simple", SimpleDecoder, refuse_encoder("simple"), carries_ddl=True, in_order=True, writes=False,
+               protocols=("simple",)),
+        Format("canal-json", CanalJsonDecoder, refuse_encoder("canal-json"), carries_ddl=True, writes=False,
+               protocols=("canal-json",)),
     )
 }  # fmt: skip
 for _name, _format in plugins("ticdc_bridge.formats", FORMATS).items():

@@ -11,6 +11,7 @@ knows the first only; awslabs/aws-glue-schema-registry `AWSSchemaRegistryConstan
 
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -44,21 +45,18 @@ def _id_of_confluent(value: bytes) -> SchemaId:
     raise ValueError("is neither 0x00 with an id of 4 bytes nor 0x01 with a GUID of 16")
 
 
-def _id_of_apicurio(space: str) -> Callable[[bytes], SchemaId]:
-    def read(value: bytes) -> SchemaId:
-        if len(value) != 8:
-            raise ValueError(f"has {len(value)} bytes, where an id has 8")
-        return ApicurioId(space, int.from_bytes(value, "big", signed=True)).schema_id
-
-    return read
+def _id_of_apicurio(space: str, value: bytes) -> SchemaId:
+    if len(value) != 8:
+        raise ValueError(f"has {len(value)} bytes, where an id has 8")
+    return ApicurioId(space, int.from_bytes(value, "big", signed=True)).schema_id
 
 
 _APICURIO = "apicurio."
 _ID_HEADERS: Mapping[str, tuple[tuple[str, Callable[[bytes], SchemaId]], ...]] = {
     field: (
         (f"__{field}_schema_id", _id_of_confluent),
-        (f"{_APICURIO}{field}.globalId", _id_of_apicurio("globalId")),
-        (f"{_APICURIO}{field}.contentId", _id_of_apicurio("contentId")),
+        (f"{_APICURIO}{field}.globalId", partial(_id_of_apicurio, "globalId")),
+        (f"{_APICURIO}{field}.contentId", partial(_id_of_apicurio, "contentId")),
     )
     for field in ("key", "value")
 }
@@ -106,10 +104,11 @@ def carried_headers(headers: Headers) -> Headers:
 def _unframe_by_header(data: bytes, field: str, headers: Headers) -> FramedBody | None:
     """None where no header names the schema. WireError MALFORMED, UNSUPPORTED_SCHEMA for one that can't be read."""
     values = dict(headers)  # of two the last counts
-    encoding = values.get(_encoding_header(field))
+    encoding_header = f"{_APICURIO}{field}.encoding"
+    encoding = values.get(encoding_header)
     if encoding not in (None, b"BINARY"):
         said = (encoding or b"")[:20].decode(errors="replace")
-        details = f"the header {_encoding_header(field)} says {said}: only BINARY is read (apicurio.avro.encoding)"
+        details = f"the header {encoding_header} says {said}: only BINARY is read (apicurio.avro.encoding)"
         raise WireError("UNSUPPORTED_SCHEMA", where=field, details=details)
     for name, read in _ID_HEADERS[field]:
         value = values.get(name)
@@ -125,10 +124,6 @@ def _unframe_by_header(data: bytes, field: str, headers: Headers) -> FramedBody 
         )
         raise WireError("NOT_FRAMED", where=field, details=details)
     return None
-
-
-def _encoding_header(field: str) -> str:
-    return f"{_APICURIO}{field}.encoding"
 
 
 # ---------------------------------------------------------------------------------------------- keys and values
@@ -167,6 +162,11 @@ def json_body(data: bytes) -> bytes:
     return data[pos:] if data[pos : pos + 1] == b"{" and data.rstrip()[-1:] == b"}" else data
 
 
+def malformed_error(where: str, details: str) -> WireError:
+    """The error of a key or value that is no message of its format; details are cut."""
+    return WireError("MALFORMED", where=where, details=details[:300])
+
+
 def inflated(data: bytes, other_than: str) -> bytes:
     """A message in JSON, or what a Snappy block or an LZ4 frame holds. WireError MALFORMED, TOO_LARGE.
 
@@ -180,8 +180,7 @@ def inflated(data: bytes, other_than: str) -> bytes:
 
 
 def _not_json(data: bytes, other_than: str, error: ValueError) -> WireError:
-    details = with_body_name(f"{other_than}: {reason_of(error)}", data)[:300]
-    return WireError("MALFORMED", where="value", details=details)
+    return malformed_error("value", with_body_name(f"{other_than}: {reason_of(error)}", data))
 
 
 def json_object(data: bytes, other_than: str) -> tuple[dict[str, Any], bool]:
@@ -217,11 +216,8 @@ def unframe(data: bytes, where: str) -> tuple[SchemaId, int]:
         if data[1]:
             raise WireError("NOT_FRAMED", where=where, details=f"AWS Glue compression {data[1]} is not known")
         return str(UUID(bytes=data[2:18])), 18
-    raise WireError(
-        "NOT_FRAMED",
-        where=where,
-        details=with_body_name(f"the first byte is 0x{data[0]:02x}, not 0x00", data, json_read=False),
-    )
+    details = with_body_name(f"the first byte is 0x{data[0]:02x}, not 0x00", data, json_read=False)
+    raise WireError("NOT_FRAMED", where=where, details=details)
 
 
 def unframe_inflated(data: bytes, where: str) -> tuple[SchemaId, bytes, int]:

@@ -28,9 +28,9 @@ def client_settings(servers: str | None, config_file: Path | None, what: str = "
     return settings_for_librdkafka(_read_settings(servers, config_file, what))
 
 
-def java_settings(servers: str | None, config_file: Path | None, what: str = "Kafka") -> dict[str, str]:
+def java_settings(servers: str | None, config_file: Path | None) -> dict[str, str]:
     """The same for the Java client. SetupError USAGE as there."""
-    return settings_for_java(_read_settings(servers, config_file, what))
+    return settings_for_java(_read_settings(servers, config_file, "Kafka"))
 
 
 def _read_settings(servers: str | None, config_file: Path | None, what: str) -> dict[str, str]:
@@ -131,9 +131,8 @@ def settings_for_java(settings: Mapping[str, str]) -> dict[str, str]:
     if result.get("ssl.endpoint.identification.algorithm") == "none":
         result["ssl.endpoint.identification.algorithm"] = ""
     if settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
-        raise _settings_error(
-            "enable.ssl.certificate.verification=false", "Spark's client always verifies: give the CA's PEM"
-        )
+        why = "Spark's client always verifies: give the CA's PEM"
+        raise _settings_error("enable.ssl.certificate.verification=false", why)
     if "sasl.jaas.config" not in settings and result.get("security.protocol", "").startswith("SASL"):
         result |= _login(settings, result.get("sasl.mechanism", "GSSAPI").upper())
     return result | _stores(settings)
@@ -164,9 +163,8 @@ def _stores(settings: Mapping[str, str]) -> dict[str, str]:
     chain, key = _pem(settings, "certificate"), _pem(settings, "key")
     if chain and key:
         if "-----BEGIN PRIVATE KEY" not in key and "-----BEGIN ENCRYPTED PRIVATE KEY" not in key:
-            raise _settings_error(
-                "ssl.key", "Spark's client reads PKCS#8 keys only: openssl pkcs8 -topk8 -in KEY -out NEW"
-            )
+            why = "Spark's client reads PKCS#8 keys only: openssl pkcs8 -topk8 -in KEY -out NEW"
+            raise _settings_error("ssl.key", why)
         stores |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
     return stores
 
@@ -251,10 +249,8 @@ def _read_jaas(settings: Mapping[str, str]) -> dict[str, str]:
     for login_module, options, _ in _LOGINS.values():
         if module == login_module:
             return {setting: jaas_options[name] for name, setting in options.items() if name in jaas_options}
-    raise _settings_error(
-        "sasl.jaas.config",
-        f"the login module {mask_credentials(module)} has no equal in librdkafka: add its settings beside",
-    )
+    why = f"the login module {mask_credentials(module)} has no equal in librdkafka: add its settings beside"
+    raise _settings_error("sasl.jaas.config", why)
 
 
 def _settings_error(what: str, why: str) -> SetupError:

@@ -8,7 +8,7 @@ does not have (INVISIBLE, SPATIAL KEY, ucs2 …) leaves that table unknown, with
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -81,13 +81,17 @@ def sql_statements(text: str, db: str = "") -> list[DdlText]:
     db: the database of names that have none, until a USE says another. ValueError says which line is wrong.
     """
     text = text.lstrip("\ufeff").replace("\r\n", "\n")
-    script = _SqlScript(text, db)
-    ddl_texts = list(_printed(text, db)) or list(script.statements())
+    script, printed = _SqlScript(text, db), _printed(text)
+    ddl_texts = list(script.shown(printed) if printed else script.statements())
     if not ddl_texts:
-        raise ValueError(next(iter(script.unknown.values()), "it has no CREATE TABLE"))
+        raise (NoTable if script.unknown else ValueError)(next(iter(script.unknown.values()), "it has no CREATE TABLE"))
     for id_, reason in script.unknown.items():
         _LOG.warning("table %s is left out, as it can't be one of TiDB's: %s", id_, reason)
     return ddl_texts
+
+
+class NoTable(ValueError):
+    """No table that SQL defines can be one of TiDB's."""
 
 
 def table_called(name: str, db: str) -> TableId:
@@ -97,23 +101,16 @@ def table_called(name: str, db: str) -> TableId:
 
 
 # ---- what the mysql client prints
-def _printed(text: str, db: str) -> Iterator[DdlText]:
+def _printed(text: str) -> list[str]:
     """The statements of SHOW CREATE TABLE as the client prints them; none where the text is something else."""
     start = text.lstrip()
     if _ROW.match(start):
-        bodies = [match[1] for word in _ROW.split(start)[1:] if (match := _CREATE.search(word))]
-    elif start.startswith("+-"):
-        bodies = [match[1] for match in _BOX.finditer(start)]
-    elif start.startswith("Table\tCreate Table\n") or _LINE.match(start):
-        bodies = [_unescape(match[1]) for match in _LINE.finditer(start)]
-    else:
-        return
-    for number, body in enumerate(bodies, 1):
-        where = f"the statement of row {number}"
-        try:
-            yield _checked(body, SHOW, db, where)[0]
-        except DdlError as error:
-            raise ValueError(f"{where}: {error.detail}") from error
+        return [match[1] for word in _ROW.split(start)[1:] if (match := _CREATE.search(word))]
+    if start.startswith("+-"):
+        return [match[1] for match in _BOX.finditer(start)]
+    if start.startswith("Table\tCreate Table\n") or _LINE.match(start):
+        return [_unescape(match[1]) for match in _LINE.finditer(start)]
+    return []
 
 
 def _unescape(text: str) -> str:
@@ -135,6 +132,12 @@ class _SqlScript:
         self.unknown: dict[TableId, str] = {}
         """Tables whose CREATE TABLE can't be read → why."""
 
+    def shown(self, statements: Sequence[str]) -> Iterator[DdlText]:
+        """Statements as SHOW CREATE TABLE prints them, instead of the script's."""
+        self._mode = SHOW
+        for number, statement in enumerate(statements, 1):
+            yield from self._defining(statement, f"row {number}")
+
     def statements(self) -> Iterator[DdlText]:
         for first, last in self._split():
             statement = self._text[first:last]
@@ -148,7 +151,7 @@ class _SqlScript:
             elif words[0] == "SET":
                 self._set(statement, line)
             elif words[0] in _DEFINING and words[1] not in _OTHER_OBJECTS and words[2] != "BINDING":
-                yield from self._defining(statement, line)
+                yield from self._defining(statement, f"line {line}")
             elif words[0] not in _PASSED_OVER and words[0] not in _DEFINING:
                 start = statement.strip()[:40]
                 raise ValueError(f"line {line}: {start!r} begins no SQL statement that a file of definitions has")
@@ -183,15 +186,15 @@ class _SqlScript:
             else:
                 self._zone = _zone(text, line)
 
-    def _defining(self, statement: str, line: int) -> Iterator[DdlText]:
+    def _defining(self, statement: str, where: str) -> Iterator[DdlText]:
         match = _NAMED.match(statement)
         named = table_called(match["name"], self._db).folded if match else None
         try:
-            entry, parsed = _checked(statement, self._mode, self._db, f"line {line}", self._zone)
+            entry, parsed = _checked(statement, self._mode, self._db, where, self._zone)
             if isinstance(parsed, CreateTable) and parsed.like is None:
                 apply(new_catalog(), parsed, self._db)
         except DdlError as error:
-            reason = f"the statement of line {line}: {error.detail}"
+            reason = f"the statement of {where}: {error.detail}"
             if match is None or named is None or named in self._known or not (match["create"] or named in self.unknown):
                 raise ValueError(reason) from error
             self.unknown.setdefault(named, reason)
@@ -199,7 +202,7 @@ class _SqlScript:
         ids = {id_.folded for id_ in affected_tables(new_catalog(), parsed, self._db)}
         if isinstance(parsed, (CreateTable, DropTables)):
             self.unknown = {id_: why for id_, why in self.unknown.items() if id_ not in ids}
-            self._known |= ids
+            self._known |= ids if isinstance(parsed, CreateTable) else set()  # a dump drops what it then creates
         elif not self.unknown.keys().isdisjoint(ids):
             return
         if isinstance(parsed, CreateDatabase):

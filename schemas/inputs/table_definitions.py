@@ -18,9 +18,8 @@ from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
-from ticdc_bridge.schemas.model.types import BY_CODE, BYTES, Kind
+from ticdc_bridge.schemas.model.types import BY_CODE, BYTES, FRACTIONAL, Kind
 
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _NO_LENGTH = -1
 
 
@@ -121,30 +120,20 @@ def _newest_before(versions: list[TableVersion], commit_ts: int | None) -> Table
 def _column(listed: dict[str, Any]) -> Column:
     type_ = BY_CODE[listed["mysql_type"], listed["charset"] == "binary"]
     scale = None
-    if type_.kind in _TEMPORAL or type_.kind is Kind.DECIMAL:
+    if type_.kind in FRACTIONAL or type_.kind is Kind.DECIMAL:
         scale = max(listed["decimal"], 0)
     elif type_.kind is Kind.FLOAT and listed["decimal"] != _NO_LENGTH:
         scale = listed["decimal"]
     default = listed["default"]
     expression = isinstance(default, str) and default.upper().startswith("CURRENT_TIMESTAMP")
+    unsigned = listed["unsigned"] and type_.kind not in (Kind.BIT, Kind.YEAR)
+    length = listed["flen"] if type_.kind in (Kind.DECIMAL, Kind.BIT) else None
     return Column(
-        listed["name"],
-        type_,
-        unsigned=listed["unsigned"] and type_.kind not in (Kind.BIT, Kind.YEAR),
-        length=listed["flen"] if type_.kind in (Kind.DECIMAL, Kind.BIT) else None,
-        scale=scale,
-        elements=tuple(listed.get("elems") or ()),
-        nullable=not listed["not_null"],
-        has_default=default is not None,
-        default=_default(type_.kind, default),
-        default_is_expr=expression,
-        handle_key=listed["handle_key"],
-        primary_key=listed["pri_key"],
-        virtual=listed.get("generated") == "virtual",
-        charset=listed["charset"],
-        collate=listed["collate"],
-        id=listed["id"],
-    )
+        listed["name"], type_, unsigned, length, scale, tuple(listed.get("elems") or ()), not listed["not_null"],
+        default is not None, _default(type_.kind, default), expression, handle_key=listed["handle_key"],
+        primary_key=listed["pri_key"], virtual=listed.get("generated") == "virtual", charset=listed["charset"],
+        collate=listed["collate"], id=listed["id"],
+    )  # fmt: skip
 
 
 def _default(kind: Kind, default: Any) -> Value:

@@ -4,6 +4,7 @@ A folder is dumpling's (`db.table-schema.sql`, `db-schema-create.sql`; mydumper'
 not read; or it holds .sql files. Files may be compressed.
 """
 
+import logging
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
@@ -13,13 +14,14 @@ from ticdc_bridge.schemas.codec.compression import inflate_file
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.definition_files import statements
 from ticdc_bridge.schemas.inputs.live_tables import TableStatements, is_server, live_tables, unescape
-from ticdc_bridge.schemas.inputs.sql_files import sql_statements
+from ticdc_bridge.schemas.inputs.sql_files import NoTable, sql_statements
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 
 _MOST: Final = 1 << 30
 _ENDS: Final = r"\.sql(?:\.(?:gz|bz2|xz|zst|lz4|snappy))?\Z"
+_LOG: Final = logging.getLogger(__name__)
 _SQL: Final = re.compile(_ENDS)
 # Upstream dumpling `export/writer.go`: other characters of names are %XX.
 _DATABASE: Final = re.compile(rf"(?P<db>[^.]+)-schema-create{_ENDS}")
@@ -86,5 +88,7 @@ def _folder(folder: Path, db: str) -> list[DdlText]:
         try:
             texts += sql_statements(definition_text(path), database)
         except ValueError as error:
-            raise ValueError(f"{path.name}: {error}") from error
+            if not isinstance(error, NoTable) or (path == every[-1][0] and not texts):
+                raise ValueError(f"{path.name}: {error}") from error
+            _LOG.warning("%s is left out, as its table can't be one of TiDB's: %s", path.name, error)
     return texts

@@ -121,11 +121,8 @@ def row_checksum(
         if value is None:
             continue
         try:
-            data = (
-                (vector or _vector)(require_text(value))
-                if column.type.kind is Kind.VECTOR
-                else _datum(column, value, zone)
-            )
+            is_vector = column.type.kind is Kind.VECTOR
+            data = (vector or _vector)(require_text(value)) if is_vector else _datum(column, value, zone)
         except (ValueError, TypeError) as error:
             raise ValueError(f"column {column.name!r}: {error}") from error
         crc = zlib.crc32(data, crc)

@@ -13,8 +13,8 @@ from typing import Any
 
 from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.codec.avro import TruncatedValue
-from ticdc_bridge.schemas.formats.base import Context, Decoder, FieldLocator, FieldPosition
-from ticdc_bridge.schemas.formats.definitions import name_mismatch
+from ticdc_bridge.schemas.formats.base import Context, Decoder, FieldLocator, FieldPosition, SchemasInMemory
+from ticdc_bridge.schemas.formats.definitions import name_definition
 from ticdc_bridge.schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
 from ticdc_bridge.schemas.formats.framing import names_schema, unframe_field
 from ticdc_bridge.schemas.formats.simple import avro
@@ -39,23 +39,16 @@ Path = tuple[str | int, ...]
 # Format → (part, side, path of an object whose members are columns). "shown" is the row that a delete had.
 _ROWS: dict[str, tuple[tuple[str, str, Path], ...]] = {
     "debezium": (
-        ("key", "key", ("payload",)),
-        ("key", "key", ()),
-        ("value", "before", ("payload", "before")),
-        ("value", "after", ("payload", "after")),
-        ("value", "before", ("before",)),
-        ("value", "after", ("after",)),
+        ("key", "key", ("payload",)), ("key", "key", ()), ("value", "before", ("payload", "before")),
+        ("value", "after", ("payload", "after")), ("value", "before", ("before",)), ("value", "after", ("after",)),
     ),
     "simple": (("value", "before", ("old",)), ("value", "after", ("data",))),
     "canal-json": (("value", "before", ("old", 0)), ("value", "shown", ("data", 0))),
-}
+}  # fmt: skip
 # Of a row that a transform flattened.
 _FLATTENED: tuple[tuple[str, str, Path], ...] = (
-    ("key", "key", ("payload",)),
-    ("key", "key", ()),
-    ("value", "shown", ("payload",)),
-    ("value", "shown", ()),
-)
+    ("key", "key", ("payload",)), ("key", "key", ()), ("value", "shown", ("payload",)), ("value", "shown", ()),
+)  # fmt: skip
 _ROWS |= dict.fromkeys(("debezium-mysql", "debezium-tidb"), _ROWS["debezium"])
 _OPEN = ("open", "open-tiflow")
 _SIMPLE_IMAGES = {"data": "after", "old": "before"}
@@ -145,25 +138,6 @@ Registered = Callable[[SchemaId, str | None], list[tuple[str, int]]]
 """Schema id, and the subject of the message's topic → the subjects and versions it is registered as."""
 
 
-class SchemasInMemory:
-    """A registry in memory, for what a message would be in another format: nothing is registered anywhere."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-
-    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
-        if not isinstance(schema_id, int) or not 0 < schema_id <= len(self._texts):
-            raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="explain")
-        return self._texts[schema_id - 1]
-
-    def newest(self, subject: str) -> str | None:
-        return None
-
-    def id_of(self, subject: str, schema: str) -> SchemaId:
-        self._texts.append(schema)
-        return len(self._texts)
-
-
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
     """A question about one message. format: its name or auto. options: of the formats that it is written in.
@@ -238,7 +212,6 @@ def _error(error: BridgeError) -> dict[str, str]:
 
 
 def _first_bytes(message: Message) -> dict[str, str | None]:
-    """The first bytes of a message that can't be read."""
     return {
         field: None if data is None else data[:256].hex()
         for field, data in (("key", message.key), ("value", message.value))
@@ -252,10 +225,8 @@ def _framing(name: str, message: Message) -> Iterable[dict[str, Any]]:
             yield {"part": field, "hex": "", "says": "null"}
         elif name in ("open", "open-tiflow"):
             head = data[: 16 if field == "key" else 8]
-            says = (
-                "version 1, then length and body of each event" if field == "key" else "length and body of each event"
-            )
-            yield {"part": field, "hex": head.hex(), "says": says}
+            version = "version 1, then " if field == "key" else ""
+            yield {"part": field, "hex": head.hex(), "says": f"{version}length and body of each event"}
         elif name in WITH_SCHEMA_IDS and _has_schema_id(field, data, message):
             yield _header(field, data, message)
         elif name == "avro" and data[:1] == b"\x03":
@@ -372,7 +343,6 @@ _MOST_HEX = 64
 
 
 def _hex(raw: bytes) -> str:
-    """The bytes; of a long field only the first."""
     return raw.hex() if len(raw) <= _MOST_HEX else raw[:_MOST_HEX].hex() + "…"
 
 
@@ -401,7 +371,7 @@ def _write_elsewhere(event: Event, question: ExplainRequest, name: str) -> _Othe
     except SetupError as error:
         return _OtherFormat({"error": _error(error)}, {})
     except WireError as error:
-        refused = name_mismatch(error, event.mismatch if isinstance(event, RowChange) else None)
+        refused = name_definition(error, event if isinstance(event, RowChange) else None)
     try:
         loosely = _write_event(event, question, name, replace(question.options, on_lossy="flag"))
     except BridgeError:

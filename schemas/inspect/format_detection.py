@@ -17,14 +17,13 @@ from ticdc_bridge.schemas.formats.debezium.connector import TIDB
 from ticdc_bridge.schemas.formats.debezium.side_messages import READ_BY, java_text, of_somebody_else, other_connector
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_field
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import ms_to_tso
+from ticdc_bridge.schemas.model.event import is_likely_tso
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.reasons import reason_of
 
 SchemaOf = Callable[[SchemaId], str]
 
 _AVROS = "avro, debezium-avro, debezium-mysql or debezium-tidb"
-_TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
 _UNWRAPPED = {"__deleted", "__op", "__source_ts_ms"}  # ExtractNewRecordState's extra fields
 
 
@@ -57,7 +56,7 @@ def sniff(
         return DetectedFormat(None, with_body_name("", value))
     if key is not None and key[:8] == (1).to_bytes(8, "big"):
         return _detect_open(key, value)
-    is_timed = len(value) == 9 and _TSO_2015 <= int.from_bytes(value[1:], "big") < _TSO_2100
+    is_timed = len(value) == 9 and is_likely_tso(int.from_bytes(value[1:], "big"))
     match value[0]:
         case 0x01:
             return _detect_craft_or_avro_ddl(key, value)
@@ -105,9 +104,8 @@ def _detect_framed(data: bytes, where: str, schema_of: SchemaOf | None, headers:
         detection = sniff(None, body)
         return DetectedFormat(detection.format, f"JSON behind schema id {schema_id}; in it {detection.reason}")
     if schema_of is None:
-        return DetectedFormat(
-            None, f"framed Avro of schema id {schema_id}: {_AVROS}, the schema tells; give a registry"
-        )
+        reason = f"framed Avro of schema id {schema_id}: {_AVROS}, the schema tells; give a registry"
+        return DetectedFormat(None, reason)
     return _of_schema(schema_of(schema_id), schema_id)
 
 

@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.event import Row, RowChange
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.table import Column, Value
-from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, ELEMENTS, FRACTIONAL, Kind
 
 OTHER = 0
 CONNECTORS = ("debezium-mysql", "debezium-tidb")
@@ -152,11 +152,6 @@ def _same_clock(pair: ValuePair) -> bool:
     return forth or _clock(values.shift_zone(str(pair.other), target_zone, here)[0]) == _clock(pair.original)
 
 
-def _is_replaced(pair: ValuePair) -> bool:
-    """The same text, with U+FFFD for bytes that are no UTF-8: readers differ in how many."""
-    return _as_text(pair.original) == _as_text(pair.other)
-
-
 def _as_text(value: Value) -> str:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -205,13 +200,8 @@ def _is_unchanged(pair: ValuePair) -> bool:
     return name not in pair.event.before and (pair.back.after or {}).get(name) == pair.other
 
 
-def _of_a_delete(pair: ValuePair) -> bool:
-    return pair.event.op == pair.back.op == "d" and (pair.column is None or pair.column.name not in pair.event.key)
-
-
 _DATES = (Kind.DATE, Kind.DATETIME)
 _TEXTS = (Kind.TEXT,)
-_ELEMENTS = (Kind.ENUM, Kind.SET)
 
 # ---------------------------------------------------------------------------------- the table
 OF_TARGET: tuple[Loss, ...] = (
@@ -260,11 +250,12 @@ OF_TARGET: tuple[Loss, ...] = (
          "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
     # ---- text, bytes, elements
     Loss(OTHER, "text that is not UTF-8", ("debezium", *CONNECTORS, "open", "open-tiflow"), "cell", "invalid_utf8",
-         "LOSSY_VALUE", _TEXTS, lambda cell: isinstance(cell.value, bytes), becomes=_is_replaced),
+         "LOSSY_VALUE", _TEXTS, lambda cell: isinstance(cell.value, bytes),  # readers differ in how many U+FFFD
+         becomes=lambda pair: _as_text(pair.original) == _as_text(pair.other)),
     Loss(11, "binary strings: base64 text where the reader does not know the type", ("debezium", "debezium-tidb"),
          "cell",
          "binary_or_text", "", (Kind.BINARY,), undefined=True, becomes=_as_base64),
-    Loss(13, "ENUM and SET as numbers", BY_NUMBER, "cell", "enum_number", "", _ELEMENTS, undefined=True,
+    Loss(13, "ENUM and SET as numbers", BY_NUMBER, "cell", "enum_number", "", ELEMENTS, undefined=True,
          becomes=_by_number),
     Loss(13, "BIT as a number: without leading zero bytes", BY_NUMBER, "bits", "", "", (Kind.BIT,), undefined=True,
          of=lambda column: (column.length or 64) > 8),
@@ -278,7 +269,8 @@ OF_TARGET: tuple[Loss, ...] = (
          "MALFORMED"),
     Loss(19, "the old row of an update", ("avro",), "before",
          becomes=lambda pair: pair.event.op != "d" and pair.back.before is None),
-    Loss(19, "a delete's columns beyond the primary key", ("avro",), "missing", becomes=_of_a_delete),
+    Loss(19, "a delete's columns beyond the primary key", ("avro",), "missing", becomes=lambda pair: (
+        pair.event.op == pair.back.op == "d" and (pair.column is None or pair.column.name not in pair.event.key))),
     Loss(19, "a delete's commit_ts", ("avro",), "commit_ts"),
     Loss(19, "a unique key in place of a primary key", ("avro",), "key",
          becomes=lambda pair: not any(column.primary_key for column in pair.event.table.columns)),
@@ -311,9 +303,9 @@ OF_SOURCE: tuple[Loss, ...] = (
          lambda cell: cell.has_flag("float_damaged"), becomes=_is_damaged),
     Loss(OTHER, "FLOAT that TiCDC damaged in Craft, no longer a float32", WRITTEN, "", "float_damaged", "INVALID_VALUE",
          (Kind.FLOAT,), lambda cell: cell.has_flag("float_damaged")),
-    Loss(13, "ENUM and SET of which only the number is known", WRITTEN, "", "", "TYPE_UNKNOWN", _ELEMENTS,
+    Loss(13, "ENUM and SET of which only the number is known", WRITTEN, "", "", "TYPE_UNKNOWN", ELEMENTS,
          lambda cell: not cell.column.elements),
-    Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", _ELEMENTS),
+    Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", ELEMENTS),
     Loss(OTHER, "columns whose type the source does not give", WRITTEN, "", "", "TYPE_UNKNOWN",
          when=lambda cell: bool(cell.column.vague) or cell.event.table_version is None),
     Loss(20, "commit_ts where the source has none", WRITTEN, "commit_ts", "synthetic_commit_ts"),
@@ -424,7 +416,7 @@ def _differs(column: Column, value: Value, other: Value) -> str:
         return "cell"
     if kind is Kind.FLOAT and _nearest_float32(value) == _nearest_float32(other) is not None:
         return ""
-    if kind in (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP) and _fraction(value) == _fraction(other):
+    if kind in FRACTIONAL and _fraction(value) == _fraction(other):
         return "digits"
     if isinstance(value, bytes) and isinstance(other, bytes) and kind is Kind.BIT:
         return "bits" if int.from_bytes(value, "big") == int.from_bytes(other, "big") else "cell"

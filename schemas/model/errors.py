@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from enum import Enum
+from functools import partial
 from typing import Any, ClassVar, Final
 
 ERRORS: Final[Mapping[str, str]] = {
@@ -84,7 +85,7 @@ class BridgeError(Exception):
         return str(self.args[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.code, self.fields)
+        return partial(type(self), self.code, **self.fields), ()
 
 
 class WireError(BridgeError):
@@ -102,10 +103,6 @@ class DdlError(BridgeError):
 
 class SetupError(BridgeError):
     """The command can't start or go on: wrong usage, or something it needs is missing. Exit code 2."""
-
-
-def _rebuild(kind: type[BridgeError], code: str, fields: dict[str, Any]) -> BridgeError:
-    return kind(code, **fields)
 
 
 # ---- what texts advise to give

@@ -35,6 +35,14 @@ def ms_to_tso(milliseconds: int) -> int:
     return milliseconds << _LOGICAL_BITS
 
 
+_YEAR_2015, _YEAR_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
+
+
+def is_likely_tso(number: int) -> bool:
+    """True if a number is a TSO of TiDB's time: from 2015 to 2099."""
+    return _YEAR_2015 <= number < _YEAR_2100
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One Kafka record, or one line of a message file. timestamp is in ms; headers keep order and duplicates."""
@@ -91,10 +99,10 @@ class RowChange:
         if name not in self.flags:
             self.flags.append(name)
 
-    def note_mismatch(self, mismatch: DefinitionMismatch) -> None:
-        """Says that the row was read without its table's definition."""
+    def note_mismatch(self, mismatch: DefinitionMismatch | None) -> None:
+        """Says that the row was read without its table's definition; None: there was none, or it was used."""
         self.mismatch = mismatch
-        for column in mismatch.columns[:_MOST_COLUMNS]:
+        for column in mismatch.columns[:_MOST_COLUMNS] if mismatch else ():
             self.flag(f"definition_mismatch:{column.name}")
 
     def in_zone(self, column: str, text: Value, zone: str) -> Value:

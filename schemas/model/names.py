@@ -1,7 +1,7 @@
 """Names as TiCDC changes them for Avro, Debezium and topics (upstream ticdc `pkg/sink/codec/common/helper.go`)."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +35,11 @@ def names_of_columns(names: Iterable[str]) -> tuple[dict[str, str], frozenset[st
         if found.setdefault(sanitised, name) != name:
             twice.add(sanitised)
     return {sanitised: name for sanitised, name in found.items() if sanitised not in twice}, frozenset(twice)
+
+
+def repeated_name(names: Sequence[str]) -> str | None:
+    """The first name that stands there twice."""
+    return None if len(set(names)) == len(names) else next(name for name in names if names.count(name) > 1)
 
 
 def in_letters_of(name: str, sanitised: str) -> str:

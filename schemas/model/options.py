@@ -120,9 +120,8 @@ class Options:
             if name not in defaults:
                 raise SetupError("USAGE", details=f"option {name!r} is not known; known: {', '.join(sorted(defaults))}")
             if type(value) is not type(defaults[name]):
-                raise SetupError(
-                    "USAGE", details=f"option {name}={shown(value)}: {_KINDS[type(defaults[name])]} is needed"
-                )
+                details = f"option {name}={shown(value)}: {_KINDS[type(defaults[name])]} is needed"
+                raise SetupError("USAGE", details=details)
             if name in ("csv_delimiter", "unavailable_value_placeholder") and not value:
                 raise SetupError("USAGE", details=f"option {name}: one character or more are needed")
             if name == "csv_quote" and len(str(value)) > 1:

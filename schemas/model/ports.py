@@ -43,18 +43,15 @@ class SchemaSource(Protocol):
         WireError UNKNOWN_SCHEMA_ID; UNSUPPORTED_SCHEMA for what is no Avro schema, or that of another topic;
         SetupError when the registry can't be reached.
         """
-        ...
 
     def newest(self, subject: str) -> str | None:
         """Text of the subject's newest version, None when there is no such subject."""
-        ...
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
         """The id of a schema under a subject, registering it where the source can.
 
         WireError SCHEMA_NOT_FOUND or SetupError REGISTRY_REFUSED / REGISTRY_UNREACHABLE.
         """
-        ...
 
 
 class ClaimChecks(Protocol):
@@ -62,7 +59,6 @@ class ClaimChecks(Protocol):
 
     def fetch(self, name: str) -> bytes:
         """The file of this base name. WireError CLAIM_CHECK when there is none, or it is too large."""
-        ...
 
 
 class TableSource(Protocol):
@@ -73,11 +69,9 @@ class TableSource(Protocol):
 
         Without a commit_ts: the newest version of all.
         """
-        ...
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         """As `at`, by names as Avro sanitises them; without a commit_ts the newest version with these columns."""
-        ...
 
 
 @runtime_checkable
@@ -88,7 +82,6 @@ class TableVersions(TableSource, Protocol):
         """All versions that have these columns alone, by names as Avro sanitises them; the oldest first. Where none
         has: those whose key they are.
         """
-        ...
 
 
 @runtime_checkable
@@ -97,7 +90,6 @@ class TableLineage(TableSource, Protocol):
 
     def in_same_history(self, older: Table, newer: Table) -> tuple[Table, Table]:
         """Two versions of a table with the column ids of one history, as far as there is one."""
-        ...
 
 
 @runtime_checkable
@@ -109,4 +101,3 @@ class TableSpans(TableSource, Protocol):
 
         The commit_ts given is one of these. At best as wide as is known; SetupError as `sanitised`.
         """
-        ...

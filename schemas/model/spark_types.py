@@ -54,12 +54,6 @@ def spark_type(column: Column, types: SparkTypes = EXACT) -> str:
     return column.type.spark
 
 
-def row_type(table: Table, types: SparkTypes = EXACT) -> str:
-    """Spark SQL struct of a table's row; virtual generated columns are left out."""
-    fields = (f"{quote_name(c.name)}:{spark_type(c, types)}" for c in table.columns if not c.virtual)
-    return f"struct<{','.join(fields)}>"
-
-
 _JSON_NAMES = {"smallint": "short", "int": "integer", "bigint": "long"}
 
 

@@ -2,9 +2,9 @@
 
 from ticdc_bridge.schemas.model.names import quote_text
 from ticdc_bridge.schemas.model.table import Column, Value
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
+from ticdc_bridge.schemas.model.values import utf8_or_bytes
 
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _WITH_LENGTH = ("char", "varchar", "binary", "varbinary", "bit", "year")
 
 
@@ -20,7 +20,7 @@ def type_text(column: Column) -> str:
             text += f"({column.length})"
     elif kind is Kind.DECIMAL or (column.scale is not None and kind in (Kind.FLOAT, Kind.DOUBLE)):
         text += f"({column.length},{column.scale})" if column.length is not None else ""
-    elif kind in _TEMPORAL:
+    elif kind in FRACTIONAL:
         text += f"({column.scale})" if column.scale else ""
     elif column.elements:
         text += "(" + ",".join(map(quote_text, column.elements)) + ")"
@@ -35,7 +35,4 @@ def default_text(column: Column) -> Value:
         return column.default
     if column.type.kind is Kind.BIT:
         return f"b'{int.from_bytes(column.default, 'big'):b}'"
-    try:
-        return column.default.decode()
-    except UnicodeDecodeError:
-        return column.default
+    return utf8_or_bytes(column.default)

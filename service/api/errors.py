@@ -21,7 +21,6 @@ _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 
 
 def install(app: FastAPI) -> None:
-    """Add the handlers of everything that can be raised."""
     app.add_exception_handler(HTTPException, _routing_error)
     for kind in (BridgeError, RecursionError, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _handle_error)
@@ -73,7 +72,6 @@ def _answer(
 
 
 def allowed_methods(request: Request) -> list[str]:
-    """The methods that some route takes for this path."""
     allowed = []
     for method in _METHODS:
         scope = {**request.scope, "method": method}

@@ -126,7 +126,6 @@ def not_known_error(as_of: AsOf, db: str, table: str) -> RegistryError:
 
 
 def no_table_error(row: TableVersionRow, ddl: DdlRecord | None) -> RegistryError:
-    """Why a version has no table."""
     by = f": {ddl.query[:200]}" if ddl is not None and ddl.query else ""
     if row.state is State.GONE:
         return RegistryError("TABLE_GONE", table=str(row.id), since=row.since, details=f"dropped or renamed{by}")

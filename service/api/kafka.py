@@ -1,7 +1,4 @@
-"""`/kafka`: topics, their messages decoded, and dead letters. Ours; Confluent's registry has none.
-
-Kafka is asked beside the event loop, by few threads at once, and each answer comes within seconds.
-"""
+"""`/kafka`: topics, their messages decoded, and dead letters. Ours; Confluent's registry has none."""
 
 import re
 from collections.abc import Callable, Mapping

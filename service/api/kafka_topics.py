@@ -1,7 +1,6 @@
-"""Topics as pages look at them: which there are, their last messages, one message by its place; and messages sent.
+"""Topics as pages look at them: names, last messages, a message by its offset; and messages sent.
 
-No group is joined and no offset committed. Each call ends within its seconds, also where Kafka is away. Blocks: to be
-called beside the event loop.
+No group is joined and no offset committed. Each call blocks, for seconds at most, also where Kafka is away.
 """
 
 from __future__ import annotations
@@ -51,11 +50,7 @@ class LastMessages:
 
 
 class KafkaTopics:
-    """The Kafka of `--bootstrap-servers` and `--kafka-config`; its file is read again at each call.
-
-    Methods raise SetupError KAFKA_UNREACHABLE, UNKNOWN_TOPIC, USAGE for settings that can't be used; RegistryError
-    MESSAGE_NOT_FOUND.
-    """
+    """The Kafka of settings. SetupError KAFKA_UNREACHABLE, UNKNOWN_TOPIC, USAGE; RegistryError MESSAGE_NOT_FOUND."""
 
     def __init__(self, servers: str, config: str) -> None:
         self._servers, self._config = servers, config
@@ -81,7 +76,6 @@ class KafkaTopics:
         return rows, len(wanted)
 
     def names(self) -> set[str]:
-        """All topics that there are."""
         settings = self._settings()
         with kafka.connection(settings) as errors:
             client = kafka.make_client(kafka.library().admin.AdminClient, {**settings, "error_cb": errors})
@@ -113,10 +107,7 @@ class KafkaTopics:
         self, topic: str, count: int, partition: int | None = None,
         before: Mapping[int, int] = {}, before_ms: int | None = None,
     ) -> LastMessages:  # fmt: skip
-        """The newest messages of a topic, or of one partition: those with the greatest times, `count` at most.
-
-        before: offset by partition, and before_ms: Kafka's time, to look at what is before these alone.
-        """
+        """The newest `count` messages by time, of all partitions or one, before these offsets and time (ms)."""
         with self._reader(topic, SECONDS) as reader:
             every = reader.extents
             if partition is not None and partition not in every:

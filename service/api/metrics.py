@@ -1,7 +1,6 @@
 """`/metrics` for Prometheus: counts and latencies per route, and what the store holds.
 
 The names are those that dashboards for Confluent's, Karapace's and axonops' registries know.
-Numbers of schemas and versions are read from the store when they are asked for, so they are right in every process.
 """
 
 import time
@@ -215,6 +214,5 @@ def metrics(request: Request) -> Response:
 
 
 def install(app: FastAPI, registry: Registry, *, access_log: bool) -> None:
-    """Measure every request of the app."""
     app.state.metrics = ServiceMetrics(registry)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics, log=access_log)

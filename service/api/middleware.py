@@ -1,13 +1,9 @@
 """Paths as they were sent: routes match on the undecoded segments, so `a%2Fb` is one subject, as it is to Confluent's.
 
-Also here, because they concern every request alike: a trailing slash is served directly, `;x` after a segment is cut
-off, HEAD is GET without a body, what Jetty refuses is refused, and each answer names its request.
-
-`/contexts/{ctx}/…` is every path again, with its subjects in a context: the context goes into the path and the query,
-so that routes know qualified subjects only.
-
-And long answers are compressed for clients that ask for it, as Confluent's server does with all answers. Short ones
-are sent as they are: to compress 8 kB takes more CPU than all the rest of a read.
+A trailing slash is served directly, `;x` after a segment is cut off, HEAD is GET without a body, what Jetty refuses is
+refused, each answer names its request. `/contexts/{ctx}/…` is every path again: the context goes into the path and the
+query, so that routes know qualified subjects only. Long answers are compressed for clients that ask for it; short ones
+are not, as that takes more CPU than all the rest of a read.
 """
 
 import asyncio

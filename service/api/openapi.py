@@ -1,8 +1,4 @@
-"""The OpenAPI description: what the routes declare, and what they answer.
-
-Routes read their parameters by JAX-RS's rules (`api.request`) and bodies by Jackson's (`api.bodies`), which no
-generated description knows; so FastAPI gives paths and texts, and the rest comes from `routing.Route`.
-"""
+"""The OpenAPI description. FastAPI gives paths and texts; parameters, bodies and answers come from `routing.Route`."""
 
 import re
 from typing import Final
@@ -18,7 +14,6 @@ from ticdc_bridge.service.api.routing import KNOWN, STRING, Route, Router, all_r
 
 router = Router("/openapi.json", needs=KNOWN, retry_on_outage=False, include_in_schema=False)
 
-
 _ERRORS: Final = {
     400: "The path or the body can't be read", 401: "Access is controlled, and nobody who is known asks",
     403: "Whoever asks may not do this", 404: "Not found, or a number that is none",
@@ -31,7 +26,6 @@ _ERRORS_WITH_BODY: Final = {
     415: "The body is of a media type that is not read",
 }
 _REFUSED: Final = {422: "A name, a schema or a value is not valid, or the mode does not allow it"}
-
 
 _IN_PATH: Final = {"id": INTEGER_PARAMETER}
 

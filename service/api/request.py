@@ -27,10 +27,8 @@ V1: Final = "application/vnd.schemaregistry.v1+json"
 OFFERED: Final = (V1, "application/vnd.schemaregistry+json", "application/json")
 """In the order of preference."""
 
-
 ACCEPTED: Final = frozenset({*OFFERED, "application/octet-stream"})
 _ANYTHING: Final = ("*/*", "*")  # Java's own HTTP client sends the second
-
 
 USER_ACCESS: Final = "bridge.seen"
 """The key of the ASGI scope where a `UserAccess` is, when access is controlled."""
@@ -125,7 +123,6 @@ def _quality(choice: str) -> float:
 _INT: Final = 2**31
 _LARGEST_PAGE: Final = 10_000
 _PAGE: Final = 1000
-
 
 T = TypeVar("T")
 

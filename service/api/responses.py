@@ -48,7 +48,6 @@ def by_id(stored: StoredVersion, view: SchemaView, *, max_id: int | None = None)
 
 
 def by_guid(stored: StoredVersion, view: SchemaView) -> Json:
-    """A schema found by guid: no subject and no version."""
     head = by_guid_head(stored.content)
     return _drop_empty(head | {"schema": view.text, **details(stored, view), "schemaTags": tags(view)} | _times(stored))
 
@@ -74,7 +73,6 @@ def registration(result: LookupResult, view: SchemaView) -> Json:
 
 
 def details(stored: StoredVersion, view: SchemaView) -> Json:
-    """References, metadata and rule set."""
     context = context_of(stored.subject)
     references = [
         {

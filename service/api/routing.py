@@ -100,9 +100,7 @@ SCHEMA_FORM: Final = ("format", "referenceFormat", "findTags")
 class Route(APIRoute):
     """A route with what `Router.declare` says of it.
 
-    Where it retries on an outage, a request is tried again, from the beginning, while the store raises Outage and there
-    is time. Outage means that nothing was written, and no request has more than one write transaction, which is its
-    last. A database that takes a request and never answers is given up when the time is over.
+    On an Outage, if it retries, a request begins again: no request has more than one write transaction, its last.
     """
 
     def __init__(
@@ -150,8 +148,6 @@ class Route(APIRoute):
 
 
 class Router(APIRouter):
-    """The routes of one resource."""
-
     def __init__(
         self, prefix: str = "", *, needs: str = ADMIN, retry_on_outage: bool = True, include_in_schema: bool = True
     ) -> None:
@@ -211,10 +207,7 @@ Called = Annotated[ApiCall, Depends(call)]
 
 
 async def run_in_time(coroutine: Coroutine[Any, Any, T], patience: Deadline) -> T:
-    """Returns what `coroutine` gives. Raises what it raises, and STORE_TIMEOUT when the time is over; it then goes on.
-
-    A thread that waits for the database can't be stopped; what it finds out comes too late for this request.
-    """
+    """The result of `coroutine`. Raises what it raises, and STORE_TIMEOUT when the time is over; its thread goes on."""
     task = asyncio.ensure_future(coroutine)
     try:
         while True:
@@ -245,10 +238,7 @@ _RETRY: Final = {"Retry-After": "1"}
 
 
 class Permissions:
-    """ASGI middleware inside `RawPaths`: lets through whoever may ask the route. Nobody unknown learns what there is.
-
-    A route of another class than Route is for admins only.
-    """
+    """ASGI middleware inside `RawPaths`: lets through whoever may ask the `Route`; any other route is for admins."""
 
     def __init__(self, app: ASGIApp, *, routes: FastAPI, open_metrics: bool) -> None:
         """`routes`: the app itself."""

@@ -1,7 +1,6 @@
 """`/`, the server's own data and its health, and `/contexts`.
 
 Nothing of the first two asks the store: they answer while others wait. Health is ours; Confluent's registry has none.
-Paths below a context: `middleware`.
 """
 
 import asyncio
@@ -37,7 +36,6 @@ def delete_context(call: Called) -> Response:
 
 
 health_router = Router("/health", needs=OPEN, retry_on_outage=False)
-
 
 _SECONDS: Final = 2.0
 

@@ -129,7 +129,6 @@ class Acl:
     roles: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def access(self, name: str) -> Access:
-        """The rights of a name."""
         identities = {name, EVERYONE, *(ROLE + role for role, names in self.roles.items() if name in names)}
         rules = [rule for rule in self.rules if not rule.who.isdisjoint(identities)]
         server = frozenset().union(*(rule.may for rule in rules)) & frozenset(OF_SERVER)

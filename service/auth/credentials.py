@@ -79,10 +79,7 @@ class Credentials:
 
 
 def read(text: str, source: str) -> Credentials:
-    """The credentials of an auth file's text; of an empty one, nobody's.
-
-    Raises SetupError that names the line, never what is in it.
-    """
+    """The credentials of an auth file's text. Raises SetupError that names the line, never what is in it."""
     passwords: dict[str, tuple[bytes, ...]] = {}
     tokens: dict[bytes, str] = {}
     cost = min(_COSTS)

@@ -97,7 +97,6 @@ class FileWatcher:
         return "; ".join(watched.problem for watched in self._watched if watched.problem) or None
 
     def look(self) -> None:
-        """Take over what has changed."""
         for watched in self._watched:
             if watched.has_changed() or watched.problem is not None:
                 self._read(watched)

@@ -1,7 +1,6 @@
-"""A store as somebody may see it: subjects without a right to read are not there, and nobody else's are changed.
+"""A store as somebody may see it: subjects without a right to read are absent, and nobody else's are changed.
 
-The registry's rules run on it unchanged, so what is hidden is absent from every answer. A transaction that writes still
-sees what keeps the store whole: ids in use, and who refers to what is to be deleted.
+A transaction that writes still sees what keeps the store whole: ids in use, and who refers to what is to be deleted.
 """
 
 import threading
@@ -196,7 +195,6 @@ class FilteredWriter(FilteredReader):
         self._access.check(operation, scope)
 
     def _stored_config(self, scope: str) -> dict[str, Any]:
-        """The config of exactly this scope, whole."""
         return self._writer.configs([scope]).get(scope, {})
 
     # ---- what keeps the store whole is seen
@@ -263,10 +261,7 @@ class FilteredWriter(FilteredReader):
 
 
 class ListenerGroup:
-    """One listener of the store for many that come and go; each is told what the store tells.
-
-    One that comes while a change is under way has not heard of its beginning, so it forgets everything at its end.
-    """
+    """One listener of the store for many. One that comes during a change forgets everything at the change's end."""
 
     def __init__(self) -> None:
         self._all: tuple[Listener, ...] = ()

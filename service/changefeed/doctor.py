@@ -1,7 +1,6 @@
 """What a changefeed's settings lose or break: its rules, one row each, and the findings.
 
-error: TiCDC refuses or stops, or values change unseen. warning: something is lost, or readers must know. info: good to
-know.
+error: TiCDC refuses or stops, or values change unseen. warning: something is lost, or readers must know.
 """
 
 from __future__ import annotations
@@ -34,10 +33,7 @@ _JOINED = re.compile(r"\{schema\}_+\{table\}")  # both names may hold `_` themse
 
 @dataclass(frozen=True, slots=True)
 class DoctorRule:
-    """One thing that the doctor looks for.
-
-    when: gives True, or what the rule fits (filled in for {what}); False or [] where it does not fit.
-    """
+    """when: gives True, or what the rule fits (filled in for {what}); False or [] where it does not fit."""
 
     id: str
     severity: Severity
@@ -58,10 +54,7 @@ class SubjectFacts:
 
 @dataclass(frozen=True)
 class DoctorInput:
-    """feed: the settings. subjects: those that the changefeed's rows may be under; None: no registry was asked.
-
-    tables: names of known tables, for what several of them do to one another.
-    """
+    """subjects: those that rows may be under; None: no registry was asked. tables: names of known tables."""
 
     feed: ChangefeedSettings
     subjects: tuple[SubjectFacts, ...] | None = None
@@ -184,7 +177,6 @@ def _silent_ddl(p: DoctorInput) -> list[str]:
 
 
 def _kept_back(p: DoctorInput) -> list[str]:
-    """What keeps rows back."""
     found = ["ignore-txn-start-ts"] if p.feed.get("filter.ignore-txn-start-ts") else []
     for filter_ in p.feed.event_filters:
         found += [event for event in texts(filter_.get("ignore-event")) if event in _OF_ROWS]
@@ -535,14 +527,11 @@ RULES: Final = (
          "Settings of other sinks that do nothing with Kafka: {what}", "Leave them out", "ticdc pkg/config/sink.go"),
 )  # fmt: skip
 
-
 ORDER: Final = ("error", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found."""
-
     id: str
     severity: Severity
     text: str

@@ -1,17 +1,15 @@
 """Reading a changefeed's settings: its sink URI, and its configuration.
 
 The configuration is the TOML file of `cdc cli`, the JSON that it and TiCDC's API answer, or the JSON body with which
-the API creates a changefeed.
-
-A setting of the URI wins over the file's (upstream ticdc `codec/common/config.go` mergeConfig), but for `false` and 0,
-which TiCDC drops while merging. The file is read strictly: TiCDC refuses keys that it does not know; its API passes
-over them (upstream ticdc `api/v2/model.go`).
+the API creates a changefeed. TiCDC refuses keys of a file that it does not know; its API passes over them (upstream
+ticdc `api/v2/model.go`). A setting of the URI wins over the file's (`codec/common/config.go` mergeConfig), but for
+`false` and 0, which TiCDC drops while merging.
 """
 
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
@@ -159,7 +157,6 @@ class _Reader:
         self.add_problem("error", text, f"Change {line}")
 
     def add_unknown(self, what: str, path: str, hint: str = "") -> None:
-        """A key that TiCDC does not know."""
         severity: Severity = "warning" if self.is_json else "error"
         does = "does not know: its API passes over it" if self.is_json else "does not know and refuses"
         text = f"{what}, which TiCDC {does}" + (f"; {hint}" if hint else "")
@@ -372,7 +369,6 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _has_form(form: str, value: Any) -> bool:
-    """True if a value of the file has it."""
     if form == "flag" or isinstance(value, bool):
         return form == "flag" and isinstance(value, bool)
     if form in ("texts", "numbers"):
@@ -399,27 +395,12 @@ _PROTOCOLS: Final = {
 _MECHANISMS: Final = {
     "SASL_PLAIN": "plain", "SASL_SCRAM_SHA_256": "scram-sha-256", "SASL_SCRAM_SHA_512": "scram-sha-512",
 }  # fmt: skip
+_VERSIONS: Final = {"VERSION_2XX": "2.4.0", "VERSION_3XX": "3.0.0"}
 _CAPITAL: Final = re.compile("[A-Z]")
 _PARTITIONS: Final = {"TABLE": "table", "INDEX_VALUE": "index-value", "TS": "ts", "COLUMN": "columns"}
 _AVRO: Final = "dataFormat.avroConfig."
 _GLUE: Final = {
     "region": "region", "name": "registry-name", "accessKeyId": "access-key", "secretAccessKey": "secret-access-key",
-}  # fmt: skip
-
-
-# Our settings, by path → where TiDB Cloud's have them.
-_KAFKA_PATH, _CODEC_PATH = "sink.kafka-config.", "sink.kafka-config.codec-config."
-_CLOUD_PATHS: Final = {
-    "sink.protocol": "dataFormat.protocol", "sink.schema-registry": _AVRO + "confluentSchemaRegistry",
-    _CODEC_PATH + "enable-tidb-extension": "dataFormat.enableTidbExtension",
-    _CODEC_PATH + "avro-decimal-handling-mode": _AVRO + "decimalHandlingMode",
-    _CODEC_PATH + "avro-bigint-unsigned-handling-mode": _AVRO + "bigintUnsignedHandlingMode",
-    _KAFKA_PATH + "compression": "broker.compression", _KAFKA_PATH + "kafka-version": "broker.kafkaVersion",
-    _KAFKA_PATH + "partition-num": "topicPartitionConfig.partitionNum",
-    _KAFKA_PATH + "replication-factor": "topicPartitionConfig.replicationFactor",
-    _KAFKA_PATH + "sasl-mechanism": "authentication.authType", _KAFKA_PATH + "sasl-user": "authentication.userName",
-    _KAFKA_PATH + "sasl-password": "authentication.password", _KAFKA_PATH + "enable-tls": "authentication.enableTls",
-    "force-replicate": "mode of the filter", "filter.rules": "filterRule of the filter",
 }  # fmt: skip
 
 
@@ -458,37 +439,43 @@ def _at(document: Object, path: str) -> Any:
     return value
 
 
-def _uri(kafka: Object) -> str:
-    partitions = "topicPartitionConfig."
-    protocol, tls = str(_at(kafka, "dataFormat.protocol")), _at(kafka, "authentication.enableTls")
-    version = str(_at(kafka, "broker.kafkaVersion") or "")
-    parameters = {
-        "protocol": _PROTOCOLS.get(protocol, protocol),
-        "enable-tidb-extension": _flag(_at(kafka, "dataFormat.enableTidbExtension")),
-        "avro-decimal-handling-mode": _lower(_at(kafka, _AVRO + "decimalHandlingMode")),
-        "avro-bigint-unsigned-handling-mode": _lower(_at(kafka, _AVRO + "bigintUnsignedHandlingMode")),
-        "compression": _lower(_at(kafka, "broker.compression")),
-        "kafka-version": {"VERSION_2XX": "2.4.0", "VERSION_3XX": "3.0.0"}.get(version, ""),
-        "partition-num": _at(kafka, partitions + "partitionNum"),
-        "replication-factor": _at(kafka, partitions + "replicationFactor"),
-        "sasl-mechanism": _MECHANISMS.get(str(_at(kafka, "authentication.authType")), ""),
-        "sasl-user": _at(kafka, "authentication.userName"),
-        "sasl-password": _at(kafka, "authentication.password"),
-        "enable-tls": _flag(tls) if tls else "",
-    }
-    if protocol != "AVRO":
-        parameters = {name: value for name, value in parameters.items() if not name.startswith("avro-")}
-    query = {name: value for name, value in parameters.items() if value not in (None, "")}
-    hosts = _at(kafka, "network.publicEndpoints") or "tidb-cloud"
-    return f"kafka://{hosts}/{_at(kafka, partitions + 'defaultTopic') or ''}?{urlencode(query)}"
-
-
 def _lower(value: Any) -> str:
     return value.lower() if isinstance(value, str) else ""
 
 
 def _flag(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else ""
+
+
+# Parameters of the sink URI → where TiDB Cloud's settings have them, and how their values are written.
+_PARAMETERS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
+    "protocol": ("dataFormat.protocol", lambda value: _PROTOCOLS.get(str(value), str(value))),
+    "enable-tidb-extension": ("dataFormat.enableTidbExtension", _flag),
+    "avro-decimal-handling-mode": (_AVRO + "decimalHandlingMode", _lower),
+    "avro-bigint-unsigned-handling-mode": (_AVRO + "bigintUnsignedHandlingMode", _lower),
+    "compression": ("broker.compression", _lower),
+    "kafka-version": ("broker.kafkaVersion", lambda value: _VERSIONS.get(str(value), "")),
+    "partition-num": ("topicPartitionConfig.partitionNum", lambda value: value),
+    "replication-factor": ("topicPartitionConfig.replicationFactor", lambda value: value),
+    "sasl-mechanism": ("authentication.authType", lambda value: _MECHANISMS.get(str(value), "")),
+    "sasl-user": ("authentication.userName", lambda value: value),
+    "sasl-password": ("authentication.password", lambda value: value),
+    "enable-tls": ("authentication.enableTls", lambda value: _flag(value) if value else ""),
+}
+_CLOUD_PATHS: Final = {
+    **{BY_URI[name].path: path for name, (path, _) in _PARAMETERS.items()},
+    "sink.schema-registry": _AVRO + "confluentSchemaRegistry",
+    "force-replicate": "mode of the filter", "filter.rules": "filterRule of the filter",
+}  # fmt: skip
+
+
+def _uri(kafka: Object) -> str:
+    values = {name: written(_at(kafka, path)) for name, (path, written) in _PARAMETERS.items()}
+    if _at(kafka, "dataFormat.protocol") != "AVRO":
+        values = {name: value for name, value in values.items() if not name.startswith("avro-")}
+    query = {name: value for name, value in values.items() if value not in (None, "")}
+    hosts = _at(kafka, "network.publicEndpoints") or "tidb-cloud"
+    return f"kafka://{hosts}/{_at(kafka, 'topicPartitionConfig.defaultTopic') or ''}?{urlencode(query)}"
 
 
 def _file(kafka: Object, filter_: Object) -> dict[str, Any]:

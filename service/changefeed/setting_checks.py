@@ -106,7 +106,6 @@ def _not_taken(key: Key, value: Any, origins: Mapping[str, str], protocol: str) 
     if key.choices and value not in key.choices:
         where = {"sink-uri": "the sink URI has ", "config": "the file has "}.get(origins[key.path], "")
         return f"{where}{key.name} {value[:80]!r}: {' or '.join(key.choices)} is what TiCDC takes"
-    # Why TiCDC refuses a value; "" when it takes it.
     if key.pattern and isinstance(value, str):
         return "" if re.fullmatch(key.pattern, value) else f"{key.name} is {value[:80]!r}: {key.words} is needed"
     number = value
@@ -235,7 +234,6 @@ _RULES: Final = (
           "simple-include-start-ts does not go with encoding-format avro",
           ("simple-include-start-ts", "encoding-format")),
 )  # fmt: skip
-
 
 # ---- lists
 Found = tuple[str, str]

@@ -245,7 +245,6 @@ PROTOCOLS: Final = {
 }
 WITH_REGISTRY: Final = tuple(name for name in FROM_TICDC if FORMATS[name].needs_schemas)
 
-
 # Names of one word are words of plain sentences, too.
 _NAMES: Final = {key.path.rpartition(".")[2]: key for key in KEYS if "-" in key.path.rpartition(".")[2]} | {
     key.uri: key for key in KEYS if "-" in key.uri

@@ -187,5 +187,4 @@ _BY_RISK: dict[str, str] = {
     "dropped-table": "Delete the subjects once nothing reads them, before a table of this name is created again",
 }
 
-
 _BY_FAULT = {fault.id: fault.fix for fault in FAULTS}

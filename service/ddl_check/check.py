@@ -406,8 +406,6 @@ class TableFinding:
 
 
 class TableCheck:
-    """One table of a statement."""
-
     def __init__(self, run: _Run, change: TableChange, statement: ParsedStatement) -> None:
         self.run, self.change, self.statement = run, change, statement
         self.sent = self._as_sent(change)

@@ -102,7 +102,6 @@ TABLE_RULES: Final = (
               "columns up or fails at the first row"),
 )  # fmt: skip
 
-
 BY_NUMBER: Final = ("open", "craft", "simple", "canal-json")
 DEBEZIUM: Final = ("debezium", "debezium-avro")
 
@@ -309,10 +308,7 @@ DROPPED_RULES: Final = (
 
 
 def risks(change: TableChange, target: SubjectTarget | None, feed: ChangefeedSettings) -> list[Risk]:
-    """All that apply, in order of the rules. change: as it is sent, without columns that a selector leaves out.
-
-    target None: the protocol is not known, so all protocols' rules apply.
-    """
+    """All that apply, in order. change: as it is sent. target None: the protocol is not known, all rules apply."""
     found, table = list[Risk](), str(change.id)
     for rule in TABLE_RULES:
         if rule.when(change, target):

@@ -1,8 +1,4 @@
-"""SQL text → statements, and what each says in plain words.
-
-`Session` holds what USE, SET and PREPARE say of the statements after them, as dumps and migration tools write it;
-`rewrite_not_null` writes the NOT NULL of added columns otherwise and leaves the rest as it was typed.
-"""
+"""SQL text → statements, each with what it says in plain words, and the session that USE, SET and PREPARE make."""
 
 from __future__ import annotations
 
@@ -204,10 +200,7 @@ class StatementText(NamedTuple):
 
 
 def split(text: str, mode: LexicalMode, start: int = 0) -> list[StatementText]:
-    """The statements of a text from a place on, without the `;` between them. What is no SQL stays in one piece.
-
-    DdlError DDL_NOT_APPLICABLE for more than MAX_STATEMENTS.
-    """
+    """The statements from a place on, without `;`; what is no SQL stays whole. DdlError: more than MAX_STATEMENTS."""
     try:
         found = readable_tokens(text[start:], mode)
     except DdlError:
@@ -416,10 +409,7 @@ _BEFORE_NAME = ("ADD", "COLUMN", "EXISTS")
 
 
 def rewrite_not_null(sql: str, mode: LexicalMode, words: Mapping[str, str]) -> str:
-    """The statement with `;` at its end, "" where one of the columns has no NOT NULL.
-
-    words: what stands instead of NOT NULL, by the column's name in lower case.
-    """
+    """The statement with `words` (by column) instead of NOT NULL, "" where one of the columns has no NOT NULL."""
     try:
         found = tokens(sql, mode)
     except DdlError:

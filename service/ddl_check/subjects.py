@@ -1,8 +1,6 @@
 """The schemas that a changefeed would write for a table: its protocol and modes, and what TiCDC could not write.
 
 Without settings the newest registered versions tell the mode; where nothing is registered, every mode is shown.
-
-`ListedSchemas` (`--schemas`) are registered versions without a registry or a store.
 """
 
 from __future__ import annotations
@@ -149,10 +147,7 @@ _SHOWN_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class SubjectTarget:
-    """Where a table's rows go and how they are written. subjects: of key and value; None: nothing is registered.
-
-    why: how the mode is known.
-    """
+    """Where rows go and how they are written. subjects: of key and value, or None. why: how the mode is known."""
 
     protocol: str
     options: Options
@@ -214,10 +209,7 @@ def _texts(table: Table, target: SubjectTarget) -> tuple[str | None, str | None]
 def targets(
     changefeed: ChangefeedSettings, before: Table | None, after: Table, view: RegisteredSchemas
 ) -> list[SubjectTarget]:
-    """Where the rows of the table after the statement go. Several, where several topics have the table's rows.
-
-    [] where neither settings nor registered versions tell: then `every_mode` has what could be.
-    """
+    """Where the table's rows go after the statement; [] where neither settings nor registered versions tell."""
     if changefeed.protocol:
         pair, topic = changefeed.subjects_of(after.id), changefeed.topic_of(after.id)
         return [SubjectTarget(changefeed.protocol, changefeed.options(), topic, pair, "the changefeed's settings")]

@@ -52,13 +52,9 @@ class _Untried(Exception):
 
 @contextmanager
 def open_trial(address: ServerAddress, client: Any, definitions: Sequence[DdlText]) -> Iterator[Trial]:
-    """A trial in a TiDB, through the PyMySQL module.
+    """A trial in a TiDB, through PyMySQL. SetupError USAGE where it can't be reached or no database be made.
 
-    Args:
-        definitions: the statements that the tables before come from; of a table that is not in them, what the catalog
-            knows is made anew.
-
-    Raises SetupError USAGE where the TiDB can't be reached or the user may not make a database.
+    definitions: the statements that made the tables; one that is not in them is made of what the catalog knows.
     """
     trial = Trial(address, client, definitions)
     in_main = threading.current_thread() is threading.main_thread()
@@ -317,7 +313,6 @@ def _asked(catalog: Catalog, statement: ddl.Statement, ids: Sequence[TableId], d
 
 
 def _names(value: object) -> Iterator[ddl.TableName]:
-    """All tables that a statement names."""
     if isinstance(value, ddl.TableName):
         yield value
     elif isinstance(value, tuple):

@@ -1,7 +1,6 @@
 """One event of a history: from the rows before it to the rows it makes. Nothing is written here.
 
-`seal` puts events into a history in whatever order they come: each is applied at its own position, and later ones that
-depend on a name it changed are applied anew. A late event costs what it changes, not the history.
+`seal` takes events in any order: later ones that depend on a name which an event changed are applied anew.
 """
 
 from collections.abc import Iterator

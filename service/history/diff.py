@@ -129,7 +129,6 @@ class HistoryDiff:
 
 
 def diff(span: HistorySpan) -> HistoryDiff:
-    """What differs between the two ends of a span."""
     result = HistoryDiff(span)
     result.databases = list(_databases(span))
     identities: dict[str, _Identity] = {}

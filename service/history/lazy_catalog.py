@@ -30,7 +30,7 @@ class LazyNames(Names[V]):
         key = name.lower()
         return self.changes[key] if key in self.changes else self._load(key)
 
-    def _with_entry(self, name: str, value: V | None) -> Names[V]:
+    def with_(self, name: str, value: V | None) -> Names[V]:
         return LazyNames(self._load, self._list, {**self.changes, name.lower(): value})
 
     def __iter__(self) -> Iterator[V]:

@@ -53,10 +53,7 @@ class ManualEntry:
 
 
 def record_ddl(body: Json, history: HistoryReader) -> ManualEntry:
-    """A statement, for the changefeed that is named, or the only one.
-
-    RegistryError WHICH_CHANGEFEED, UNPROCESSABLE for an object of another form, DDL_… for one that can't be read.
-    """
+    """A statement. RegistryError WHICH_CHANGEFEED, UNPROCESSABLE for an object of another form, DDL_… if unreadable."""
     _check_known(body, DDL_FIELDS)
     when = _when(body)
     if when is None:

@@ -1,10 +1,7 @@
 """What a table history is made of: DDL events as received, and what each name stood for since when.
 
-A history belongs to a changefeed: commit_ts come from one TiDB cluster's clock, and which tables are seen, and up to
-when they are resolved, is the changefeed's own. Positions in it are (commit_ts, ordinal): several DDL events may share
-a commit_ts (a RENAME swap), and then they count in the order in which a partition brought them.
-
-Rows of a history as they are stored, and what the rules need from a store to read them.
+A history belongs to a changefeed: commit_ts come from one TiDB cluster's clock. Positions in it are (commit_ts,
+ordinal): DDL events with one commit_ts (a RENAME swap) count in the order in which a partition brought them.
 """
 
 import hashlib
@@ -179,11 +176,7 @@ class NameRow:
 
 @dataclass(frozen=True, slots=True)
 class TableVersionRow(NameRow):
-    """A name's row with its table.
-
-    table: None unless KNOWN or PARTIAL; for GONE the table that was. to_ts: the commit_ts of the next version, None for
-    the newest.
-    """
+    """table: None unless KNOWN or PARTIAL; for GONE the one that was. to_ts: commit_ts of the next version, or None."""
 
     table: Table | None = None
     to_ts: int | None = None
@@ -402,10 +395,7 @@ def by_name(drifts: Collection[Drift]) -> dict[Key, list[Drift]]:
 
 
 class HistoryReader(Protocol):
-    """Sealed histories. Errors: RegistryError STORE_FAILED or STORE_TIMEOUT; UNKNOWN_CHANGEFEED where one is named.
-
-    changefeed: None means the only one there is.
-    """
+    """Sealed histories; changefeed None: the only one. RegistryError STORE_…, UNKNOWN_CHANGEFEED where one is named."""
 
     def changefeeds(self) -> list[HistoryState]:
         """All of them, by name."""
@@ -414,10 +404,7 @@ class HistoryReader(Protocol):
         """One of them. RegistryError UNKNOWN_CHANGEFEED, or WHICH_CHANGEFEED where there are several."""
 
     def catalog_at(self, changefeed: str | None = None, ts: int | None = None) -> Catalog:
-        """The tables as they are just after every DDL with commit_ts <= ts (None: now); read when they are asked for.
-
-        Tables that are not KNOWN or PARTIAL with columns are not in it.
-        """
+        """The tables just after every DDL with commit_ts <= ts (None: now) that are KNOWN, or PARTIAL with columns."""
 
     def version_at(
         self, changefeed: str | None, db: str, table: str, ts: int | None = None, *, inclusive: bool = False

@@ -88,6 +88,5 @@ def dropped_columns(statement: ddl.Statement | None) -> set[str]:
 
 
 def key_renames(statement: ddl.Statement | None) -> dict[str, str]:
-    """As `column_renames`, of keys."""
     clauses = statement.clauses if isinstance(statement, ddl.AlterTable) else ()
     return {clause.old.lower(): clause.new for clause in clauses if isinstance(clause, ddl.RenameIndex)}

@@ -23,10 +23,7 @@ HistoryMode = Literal["wire", "typed"]
 
 
 def replay(lines: Iterable[str], mode: HistoryMode) -> Iterator[dict[str, Any]]:
-    """Lines of a history → one result a line. SetupError USAGE for a line of another form.
-
-    `ok` false: the statement could not be read or applied (`error` says why); the catalog stays as it was.
-    """
+    """Lines of a history → one result a line (`ok` false: `error` says why). SetupError USAGE for another form."""
     catalog, script = new_catalog(), None
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -75,7 +72,6 @@ def table_form(table: Table) -> dict[str, Any]:
 
 
 def column_form(column: Column) -> dict[str, Any]:
-    """A column as a JSON object, as `table_form`."""
     default = default_text(column)
     return {
         "name": column.name, "type": type_text(column).removesuffix(" zerofill"), "zerofill": column.zerofill,

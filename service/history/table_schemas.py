@@ -1,7 +1,5 @@
 """What TiCDC and Spark make of a table: every schema that follows from a version, or why one does not.
 
-Tables from what people have at hand: a registered Avro schema, or a message that describes one.
-
 Which registered schemas are of a version, `links` and `registry_drift` say. Tables that Avro names alike (`a-b` and
 `a_b`) are distinguished by the subject's name, where TiCDC's topic has theirs in it.
 """
@@ -229,8 +227,7 @@ def registry_drift(
 ) -> list[Json]:
     """Subjects whose newest version no known version of the table gives, at most 1,000.
 
-    TiCDC registers at the first row after a DDL, so the schema of an older version is no drift; a subject of a table
-    that the history does not know is none either.
+    The schema of an older version is no drift: TiCDC registers at the first row after a DDL.
     """
     subjects = [(subject, _record_names(subject.content.text)) for subject in view.ticdc_subjects()]
     names = tables_by_avro_name(history, changefeed) if subjects else {}

@@ -56,12 +56,7 @@ class Endpoint(Protocol):
     name: str
 
     def read(self, like: Snapshot | None = None) -> ReadResult:
-        """Everything that is there. Raises SetupError.
-
-        Args:
-            like: What the result is compared with. Over REST its scopes are asked for too, and where an answer is the
-                same for a default and a setting, it is read as this has it.
-        """
+        """Everything that is there. `like`: over REST its scopes are asked for too, and its settings tell defaults."""
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         """Bring what `planner` wants; nothing where the plan has conflicts. Raises SetupError."""
@@ -81,10 +76,7 @@ class ConnectionOptions:
 
 @contextmanager
 def endpoint_of(text: str, options: ConnectionOptions, *, create: bool = True) -> Iterator[Endpoint]:
-    """The place that a word of the command line names. Raises SetupError.
-
-    `create`: a store that is not there is made when it is opened; otherwise it is an error.
-    """
+    """The place that a word of the command line names; `create`: a missing store is made. Raises SetupError."""
     if text.startswith(TOPIC):
         name = text[len(TOPIC) :]
         if not name:
@@ -169,8 +161,6 @@ class StoreEndpoint:
 
 
 class TopicEndpoint:
-    """A `_schemas` topic."""
-
     def __init__(self, topic: SchemasTopic) -> None:
         self.name = f"{TOPIC}{topic.name}"
         self._topic = topic
@@ -195,8 +185,6 @@ class TopicEndpoint:
 
 
 class FileEndpoint:
-    """A dump file."""
-
     def __init__(self, path: str, options: ConnectionOptions) -> None:
         self.name = path
         self._overwrite = options.overwrite
@@ -222,8 +210,6 @@ class FileEndpoint:
 
 
 class RestEndpoint:
-    """A registry over HTTP."""
-
     def __init__(self, http: HttpClient, report: ReportProgress = ignore_progress) -> None:
         self.name = http.name
         self._http = http
@@ -276,7 +262,6 @@ def _settle_defaults(answered: Snapshot, other: Snapshot) -> None:
 
 
 def replay_records(records: Iterable[TopicRecord]) -> ReadResult:
-    """The registry that the records of a topic describe."""
     return Replay(now=time.time_ns() // 1_000_000).apply_all(records)
 
 

@@ -77,10 +77,7 @@ def same_text(stored: StoredVersion, other: StoredVersion) -> bool:
 def plan_merge(
     source: Snapshot, target: Snapshot, *, alike: Alike = same_text, overwrite_settings: bool = False
 ) -> MigrationPlan:
-    """The plan of an import into `target`.
-
-    `alike` says whether two versions have the same schema. `overwrite_settings`: the source's configs and modes win.
-    """
+    """`alike`: whether two versions have the same schema. `overwrite_settings`: the source's configs and modes win."""
     ids: dict[tuple[str, int], StoredVersion] = {}
     for stored in target.versions.values():
         ids.setdefault((context_of(stored.subject), stored.id), stored)
@@ -149,11 +146,7 @@ class Comparison:
 
 
 def compare(source: Snapshot, target: Snapshot, alike: Alike = same_text) -> list[Comparison]:
-    """All that two registries hold, by kind. Times of registration are not compared.
-
-    Args:
-        alike: Says whether two versions have the same schema.
-    """
+    """All that two registries hold, by kind, without times. `alike`: whether two versions have the same schema."""
 
     def other_version(stored: StoredVersion, present: StoredVersion) -> str:
         if not alike(stored, present):

@@ -48,10 +48,7 @@ class RestSource:
         self.unread: set[Key | str] = set()
 
     def read(self, also: Iterable[str] = ()) -> Snapshot:
-        """The whole registry. Raises SetupError. What changes meanwhile may be seen or not.
-
-        `also`: scopes to ask for their config and mode; those of names without versions are in no list.
-        """
+        """The whole registry. `also`: scopes to ask for config and mode besides those in lists. Raises SetupError."""
         snapshot = Snapshot()
         self._now = time.time_ns() // 1_000_000
         with ThreadPoolExecutor(CONNECTIONS) as pool:
@@ -252,7 +249,6 @@ def _with_unseen_metadata(stored: StoredVersion, digest: Any) -> StoredVersion:
 
 
 def schema_body(content: Content) -> dict[str, Any]:
-    """A schema as a request has it."""
     body: dict[str, Any] = {"schema": content.text}
     if content.kind != "AVRO":
         body["schemaType"] = content.kind

@@ -67,7 +67,6 @@ class ReadResult:
 
 
 def snapshot_of(tx: StoreReader) -> Snapshot:
-    """The registry in a store."""
     snapshot = Snapshot(configs=tx.all_configs(), modes=tx.all_modes(), contexts=set(tx.contexts()))
     for stored in tx.search("", deleted=True):
         snapshot.add(stored)
@@ -80,9 +79,8 @@ def parse_versions(
 ) -> tuple[list[StoredVersion], list[Key]]:
     """Versions as a store keeps them, and those of them that this registry can't read.
 
-    The text stays as it came. The identity is that of the canonical form, so that the same schema sent again finds its
-    version and id also where another registry wrote the text in its own way (Karapace sorts keys). A text that can't
-    be read has the identity of its text.
+    The text stays as it came; the identity is that of the canonical form, so that the same schema sent again finds its
+    version also where another registry wrote the text in its own way. An unreadable text has that of its text.
     """
     done, unread = [], []
     contents: dict[tuple[str, int], tuple[Content, bool]] = {}

@@ -24,10 +24,7 @@ _CONFIG_ORDER: Final = [stored for stored, _ in FIELDS.values()]
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """A record as it lies in the topic. `where` is for people; `ts` is in ms, None if it is not known.
-
-    `fault`: why it could not even be read, e.g. a line of a dump that is none.
-    """
+    """A record of the topic. `where`: for people; `ts`: in ms, or None; `fault`: why it could not even be read."""
 
     key: bytes | None
     value: bytes | None

@@ -1,14 +1,11 @@
-"""Moving a registry from one place to another, and what is said about it on stderr.
-
-`verify` compares two registries and writes nothing.
-"""
+"""Moving a registry from one place to another, comparing two, and what is said about it on stderr."""
 
 import sys
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from ticdc_bridge.service.migration.endpoints import (
     ConnectionOptions,
@@ -34,7 +31,7 @@ _SHOWN: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class TransferOptions:
-    """The options of a move. `reading` and `writing` say how the two places are reached."""
+    """The options of a move. `reading` and `writing` say how the two places are reached; `counts` gets the outcome."""
 
     reading: ConnectionOptions = field(default_factory=ConnectionOptions)
     writing: ConnectionOptions = field(default_factory=ConnectionOptions)
@@ -43,6 +40,7 @@ class TransferOptions:
     overwrite_settings: bool = False
     no_modes: bool = False
     drop_rule_sets: bool = False
+    counts: dict[str, Any] = field(default_factory=dict)
 
 
 def move(what: str, source: str, target: str, options: TransferOptions) -> int:
@@ -55,6 +53,7 @@ def move(what: str, source: str, target: str, options: TransferOptions) -> int:
         print_line(f"{what}: {origin.name} to {destination.name}" + (" (dry run)" if options.dry_run else ""))
         result = origin.read()
         tell_read(result)
+        options.counts.update({"versions": len(result.snapshot.versions), "broken": result.broken_count})
         if result.broken and not options.skip_broken:
             print_list(
                 f"{result.broken_count} broken records, nothing was written (--skip-broken leaves them out):",
@@ -81,6 +80,7 @@ def write_and_report(what: str, target: Endpoint, source: ReadResult, options: T
     planner = planner_of(source.snapshot, overwrite_settings=options.overwrite_settings)
     result = target.write(source.snapshot, planner, dry_run=options.dry_run)
     plan = result.plan
+    options.counts.update({"changes": plan.changes, "written": result.done, "conflicts": len(plan.conflicts)})
     if plan.conflicts:
         by_kind: dict[str, list[str]] = {}
         for conflict in plan.conflicts:
@@ -160,13 +160,9 @@ _CANNOT_TELL: Final = 2
 
 
 def verify(source: str, target: str, options: TransferOptions) -> int:
-    """Compare two registries: counts by kind, and each difference by its name.
+    """Compare two registries: counts by kind, and each difference by its name. Raises SetupError.
 
-    Returns:
-        0 if they are equal, 1 if they differ, 2 if what was compared is equal but something could not be read.
-
-    Raises:
-        SetupError: One of them can't be reached.
+    Returns 0 if they are equal, 1 if they differ, 2 if what was compared is equal but something could not be read.
     """
     with (
         progress(print_line) as report,
@@ -221,6 +217,7 @@ def _report(source: ReadResult, target: ReadResult, options: TransferOptions, *,
         differences += len(comparison.differences)
         counts = f"{comparison.kind}: {comparison.equal} equal, {len(comparison.differences)} different"
         print_list(f"{counts}:" if comparison.differences else counts, comparison.differences)
+    options.counts.update({"different": differences, "not_compared": len(unknown)})
     if unknown:
         print_list("not compared:", unknown)
     if differences:

@@ -1,7 +1,6 @@
 """Whether a schema may follow the versions that are there.
 
-Also what was accepted, as Confluent accepts it, though readers may take one value for another: it is kept in the store
-with the version and logged when it is registered; gone with the version's permanent delete.
+Also warnings of what was accepted though readers may take one value for another: kept with the version, and logged.
 """
 
 import logging
@@ -26,30 +25,18 @@ _RESERVED_USED: Final = "The new schema has field that conflicts with the reserv
 
 
 def check(registry: Registry, subject: str, version: int | None, new: NewSchema, *, normalize: bool) -> list[str]:
-    """Messages why `new` does not fit; [] when it does.
-
-    `version` None: against all versions as the level says; LATEST or a number: against that one only.
-    Raises INVALID_SCHEMA, VERSION_NOT_FOUND.
-    """
+    """Why `new` does not fit. `version` None: all, as the level says. Raises INVALID_SCHEMA, VERSION_NOT_FOUND."""
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
         olds = tx.live_versions(subject) if version is None else single_version(tx, subject, version)
         if not new.text.strip():
             raise RegistryError("INVALID_SCHEMA", details="Empty schema")
-        strict = rules.validate_new
+        normalize = normalize or rules.normalize
+        strict, validate_fields = rules.validate_new, rules.validate_fields
         parsed, content = parse_with_references(
-            registry,
-            tx,
-            subject,
-            new,
-            normalize=normalize or rules.normalize,
-            strict=strict,
-            validate_fields=rules.validate_fields,
+            registry, tx, subject, new, normalize=normalize, strict=strict, validate_fields=validate_fields
         )
-        problems = check_against(registry, tx, olds, parsed, content, rules)
-        if registry.strict_logical_types and not problems:
-            problems = refusal(logical_changes(registry, tx, olds, parsed), olds, rules)
-    return problems
+        return check_against(registry, tx, olds, parsed, content, rules)
 
 
 def single_version(tx: StoreReader, subject: str, version: int) -> list[StoredVersion]:
@@ -70,21 +57,28 @@ def check_against(
     content: Content,
     rules: config.EffectiveConfig,
 ) -> list[str]:
-    """Messages of the check of `parsed` against `olds` (ascending); [] when it fits."""
+    """Messages of the check of `parsed` against `olds` (ascending), strict logical types too; [] when it fits."""
     messages = reserved_fields(olds, parsed, content) if rules.validate_fields else []
+    compared = olds
     if rules.group is not None:
         value = config.properties(content.metadata).get(rules.group)
-        olds = [old for old in olds if config.properties(old.content.metadata).get(rules.group) == value]
+        compared = [old for old in olds if config.properties(old.content.metadata).get(rules.group) == value]
     if not rules.level.transitive:
-        olds = olds[-1:]
+        compared = compared[-1:]
     problems: list[str] = []
     if rules.level.backward or rules.level.forward:
-        versions = [base.EarlierVersion(old.version, stored_schema(registry, tx, old)) for old in olds]
+        versions = [base.EarlierVersion(old.version, stored_schema(registry, tx, old)) for old in compared]
         problems = base.check(
             parsed, versions, rules.level, validate_fields=rules.validate_fields, lenient=rules.lenient
         )
     if messages and not problems:
         problems = [base.trailer(rules.level, rules.validate_fields)]
+    if registry.strict_logical_types and not problems and (changes := logical_changes(registry, tx, olds, parsed)):
+        return [
+            *(change.message() for change in changes),
+            *base.old_schema_messages(olds[-1].version, olds[-1].content.text),
+            base.trailer(rules.level, rules.validate_fields),
+        ]
     return messages + problems
 
 
@@ -109,18 +103,6 @@ def logical_changes(
     except RegistryError:
         return []  # it can't be read, so nothing in it is misread either
     return parsed.logical_changes(old)
-
-
-def refusal(changes: list[LogicalChange], olds: list[StoredVersion], rules: config.EffectiveConfig) -> list[str]:
-    """The messages of a refusal for logical changes, in Confluent's form; [] for no changes."""
-    if not changes:
-        return []
-    latest = olds[-1]
-    return [
-        *(change.message() for change in changes),
-        *base.old_schema_messages(latest.version, latest.content.text),
-        base.trailer(rules.level, rules.validate_fields),
-    ]
 
 
 _LOG = logging.getLogger("ticdc_bridge.service.registry.warnings")

@@ -1,12 +1,8 @@
-"""Configuration of a subject, a context or the whole server, and what is in force for a subject.
+"""Configuration of a subject, a context or the server, and what is in force for a subject (`names.chain`). Modes:
 
-`service.registry.names` says which config counts where.
-
-Modes say what may be written:
-
-    READWRITE                     everything; ids are ours
-    READONLY, READONLY_OVERRIDE   nothing
-    IMPORT, FORWARD               schemas with a given id only; nothing is checked or filled in
+READWRITE                     everything; ids are ours
+READONLY, READONLY_OVERRIDE   nothing
+IMPORT, FORWARD               schemas with a given id only; nothing is checked or filled in
 """
 
 from collections.abc import Callable, Mapping
@@ -183,10 +179,7 @@ def _effective_config(registry: Registry, subject: str, stored: Mapping[str, Con
 
 
 def target(tx: StoreReader, subject: str) -> str:
-    """The subject that is meant: the alias in the config of `subject`, if there is one (one step only).
-
-    Raises INVALID_SUBJECT for an alias that can't be a subject.
-    """
+    """The subject that is meant: the alias of `subject` if it has one (one step). Raises INVALID_SUBJECT."""
     return resolve_alias(subject, tx.configs([subject]).get(subject, {}))
 
 
@@ -219,9 +212,7 @@ def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> 
 
 
 def update(registry: Registry, subject: str | None, changes: Mapping[str, Any]) -> Config:
-    """Merge changes (names as in a request; absent keeps, None clears) and return the config.
-
-    Empty texts are answered and not stored, as by Confluent.
+    """Merge changes (names as in a request; absent keeps, None clears); the config, with empty texts (not stored).
 
     Raises INVALID_SUBJECT, INVALID_COMPATIBILITY_LEVEL, READ_ONLY.
     """

@@ -13,15 +13,10 @@ from ticdc_bridge.service.errors import RegistryError
 _PAUSES: Final = (0.02, 0.5)
 
 T = TypeVar("T")
-E = TypeVar("E", bound=Exception)
 
 
 class Outage(RegistryError):
-    """The store can't be used now, nothing was written, and the same may work a moment later.
-
-    Whoever does not try again answers with it: 500, error code 50002. reason: the database's own words, for the log,
-    as in every STORE_TIMEOUT.
-    """
+    """Nothing was written, and the same may work a moment later; answered with 500/50002. reason: for the log."""
 
     def __init__(self, operation: str, reason: str = "") -> None:
         super().__init__("STORE_TIMEOUT", operation=operation, reason=reason)
@@ -56,30 +51,21 @@ def seconds_left(most: float) -> float:
     return most if patience is None else min(patience.seconds_left, most)
 
 
-def pauses(first: float = _PAUSES[0], longest: float = _PAUSES[1]) -> Iterator[float]:
+def pauses() -> Iterator[float]:
     """Seconds to wait between one try and the next, without end: longer and longer, and no two callers in step."""
+    pause, longest = _PAUSES
     while True:
-        yield first * random.uniform(0.5, 1.0)
-        first = min(first * 2, longest)
+        yield pause * random.uniform(0.5, 1.0)
+        pause = min(pause * 2, longest)
 
 
-def retry_until(
-    function: Callable[[], T],
-    seconds: float,
-    passing: type[E] = Outage,  # type: ignore[assignment]
-    between: tuple[float, float] = _PAUSES,
-    waiting: Callable[[E], None] = lambda _: None,
-) -> T:
-    """Do `function` again while it raises `passing` and there is time.
-
-    `function` begins from scratch each time; `waiting` is told of the first failure. between: the first and the longest
-    pause, in seconds. Raises what `function` raises, in the end `passing`.
-    """
+def retry_until(function: Callable[[], T], seconds: float, waiting: Callable[[Outage], None] = lambda _: None) -> T:
+    """Do `function` again while it raises Outage and there is time, then raise that. waiting: told of the first."""
     until, is_waiting = time.monotonic() + seconds, False
-    for pause in pauses(*between):
+    for pause in pauses():
         try:
             return function()
-        except passing as failure:
+        except Outage as failure:
             if time.monotonic() + pause >= until:
                 raise
             if not is_waiting:

@@ -33,10 +33,7 @@ _PROGRESS: Final = tuple(name for name, _, _ in (*TABLE_FIELDS[6:], *NEWEST_RUN)
 
 
 def record(registry: Registry, run: dict[str, Any]) -> int:
-    """Keeps what one run of a job tells; how many edges (topic → table version → job) that were.
-
-    Told again, an edge's rows are added up. RegistryError BAD_REQUEST for another form.
-    """
+    """Keeps what a run of a job tells, rows of known edges added up; how many edges. RegistryError BAD_REQUEST."""
     head = {name: _text(run, name) for name in RUN_FIELDS} | _fields(run, NEWEST_RUN, "")
     tables = run.get("tables")
     if not isinstance(tables, list) or len(tables) > MOST_TABLES:
@@ -57,10 +54,7 @@ def record(registry: Registry, run: dict[str, Any]) -> int:
 
 
 def edges_of(registry: Registry, **filters: str) -> list[dict[str, Any]]:
-    """The edges, with the subjects that hold their schema id; only those whose fields are as `filters` says.
-
-    filters: job, topic, table ("db.table"), subject; "" is no wish.
-    """
+    """The edges, with the subjects of their schema ids. filters: job, topic, table ("db.table"), subject; "": any."""
     subject = filters.pop("subject", "")
     with registry.store.read() as tx:
         edges = []

@@ -1,7 +1,6 @@
 """Values the registry works with. Frozen: a value that was read is not changed in place.
 
-Rule sets say what serializers do to data by a schema. They are kept, not looked into; a client's registration can't
-bring one (Confluent's community server drops it), an import can.
+Rule sets are kept, not looked into; a client can't register one (as with Confluent's community server), an import can.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ _TEXTS: Final = ("name", "doc", "kind", "mode", "type")
 _ACTIONS: Final = ("expr", "onSuccess", "onFailure")
 _DEFAULTS: Final = {"kind": "TRANSFORM", "mode": "WRITEREAD"}
 _TRUE: Final = b"\x01"
-
 
 # The order of a rule's keys in records and answers → how each is read
 _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -63,7 +61,6 @@ def update_hash(digest: hashlib._Hash, rule_set: RuleSet) -> None:
 
 LAST_COUNTED: Final = 2**30
 """New ids are counted on from ids that were imported up to here; higher ones stand apart, so none can end the count."""
-
 
 Metadata = Mapping[str, Any]
 """`{"tags": {path: [..]}, "properties": {..}, "sensitive": [..]}`, empty parts left out."""
@@ -108,18 +105,10 @@ class NewSchema:
         """True if tags are to be added or removed."""
         return bool(self.tags_to_add or self.tags_to_remove)
 
-    @property
-    def asks_tags(self) -> bool:
-        """True if what is registered may have other tags than the text."""
-        return self.changes_tags or self.keep_tags
-
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The parts that identify a schema: canonical text, references, metadata, rule set. `identity`: their MD5.
-
-    `likeness`: `identity.likeness` of what is to be stored or looked up; b"" for what was read.
-    """
+    """What identifies a schema. `identity`: an MD5; `likeness`: `references.likeness`, b"" for what was read."""
 
     identity: bytes
     text: str

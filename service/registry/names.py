@@ -26,7 +26,6 @@ def context_of(subject: str) -> str:
 
 
 def name_of(subject: str) -> str:
-    """A subject without its context."""
     match = _QUALIFIED.match(subject)
     return subject[match.end() :] if match else subject
 

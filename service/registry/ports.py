@@ -1,13 +1,10 @@
-"""What the rules need from a store. Any store that keeps these promises will do (checks:
-tests/service/store/test_store.py).
+"""What the rules need from a store; checked by tests/service/store/test_store.py.
 
 A transaction sees one state of the store. A write transaction is alone: nobody else writes until it ends, so a rule may
 look first and write after. Leaving the block normally makes the writes durable before it returns; an exception undoes
 them. A store in trouble raises BridgeError STORE_FAILED or STORE_TIMEOUT; one of the latter, `deadline.Outage`, says
-that nothing was written and that doing all of it again may help.
-
-A transaction notes what it reads in the read set of its request, and tells the listeners what it changed, so that an
-answer can be kept until a part that it was made from changes. A part is coarser than a query.
+that nothing was written and that doing all of it again may help. A transaction notes what it reads in the read set of
+its request, and tells the listeners what it changed.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -235,9 +232,6 @@ class Store(Protocol):
         """
 
     def check(self, *, ask: bool = True) -> None:
-        """Raise BridgeError if the store can't be read and written now, or has another layout than is known here.
-
-        ask: ask the database; else what can be seen without waiting for it.
-        """
+        """Raise BridgeError if the store can't be read and written now. ask: the database, too, which may take time."""
 
     def close(self) -> None: ...

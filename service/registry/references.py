@@ -18,12 +18,7 @@ from ticdc_bridge.service.registry.model import (
 from ticdc_bridge.service.registry.names import context_of, guid, qualify
 from ticdc_bridge.service.registry.ports import StoreReader
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.schema_types.base import (
-    ChecksFields,
-    ReferencedText,
-    SchemaValidityError,
-    TaggedEntity,
-)
+from ticdc_bridge.service.schema_types.base import ChecksFields, ReferencedText, SchemaValidityError, TaggedEntity
 from ticdc_bridge.service.schema_types.parse import KINDS, ParsedSchema
 
 _SHOWN_TEXT = 10240
@@ -57,10 +52,7 @@ def identity(
 
 
 def likeness(unordered_text: str) -> bytes:
-    """A digest of `ParsedSchema.unordered_text`: that of schemas which differ in order only is the same.
-
-    Ours, and shown to nobody: Confluent compares the parsed schemas of a subject one by one.
-    """
+    """A digest of `ParsedSchema.unordered_text`, the same for schemas that differ in order only; shown to nobody."""
     return hashlib.sha256(unordered_text.encode("utf-8", "replace")).digest()[:16]
 
 
@@ -143,10 +135,7 @@ def likeness_of(kind: str, text: str) -> bytes:
 
 
 def stored_schema(registry: Registry, tx: StoreReader, stored: StoredVersion) -> ParsedSchema:
-    """The parsed form of what is in the store already; read leniently, as Confluent does.
-
-    Raises INVALID_SCHEMA if it refers to a schema that is not there, or that may not be seen.
-    """
+    """A stored schema parsed leniently. Raises INVALID_SCHEMA if it refers to what is not there, or not to be seen."""
     content = stored.content
     try:
         texts = referenced_texts(tx.version, context_of(stored.subject), content.references, deleted=True)

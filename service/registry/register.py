@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config
-from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal, warn
+from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, warn
 from ticdc_bridge.service.registry.config import VERSION, properties, with_version, without_version
 from ticdc_bridge.service.registry.model import Content, LookupResult, NewSchema, StoredVersion, VersionRow
 from ticdc_bridge.service.registry.names import (
@@ -69,7 +69,9 @@ def register(
     # Most registrations repeat one that is known: answer those from a read, without waiting for the writers' turn.
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
-        if new.asks_tags:  # not a repeat: Confluent numbers each such version, also one that changes no tag
+        if (
+            new.changes_tags or new.keep_tags
+        ):  # not a repeat: Confluent numbers each such version, also one that changes no tag
             if not new.changes_tags:
                 config.check_register(config.find_mode(tx, subject), subject, new.id)
             new, repeat = with_previous_tags(registry, tx, subject, new), None
@@ -214,10 +216,7 @@ def parse_for_storage(
 
 
 def fill_in(new: NewSchema, previous: StoredVersion | None, rules: config.EffectiveConfig, version: int) -> NewSchema:
-    """The schema with what it takes from the version before it and from the config.
-
-    `version` is the number of the version to come; metadata that records one, or a request that names one, gets it.
-    """
+    """The schema with what the version before it and the config add. `version`: the number of the version to come."""
     if previous is not None and not new.text.strip():
         old = previous.content
         new = replace(new, text=old.text, kind=old.kind, references=old.references)
@@ -239,10 +238,7 @@ def add(
     rules: config.EffectiveConfig | None = None,
     understood: UnderstoodSchema | None = None,
 ) -> LookupResult:
-    """The part of `register` that needs to be alone: everything is looked up again, then written.
-
-    `rules` and `understood`, if they are known already: `understand` of a plain text.
-    """
+    """What of `register` needs to be alone: looks all up again, then writes. rules, understood: if known already."""
     rules = rules or config.effective_config(registry, tx, subject)
     in_scope = config.find_mode(tx, subject)
     config.check_register(in_scope, subject, new.id)
@@ -270,8 +266,6 @@ def add(
     changes = logical_changes(registry, tx, olds, parsed)
     if not importing and not options.force:
         problems = check_against(registry, tx, olds, parsed, content, rules)
-        if registry.strict_logical_types and not problems:
-            problems = refusal(changes, olds, rules)
         if problems:
             raise RegistryError("INCOMPATIBLE_SCHEMA", subject=subject, details=", ".join(problems))
     version = new.version if new.version and new.version > 0 else check_limit(following, "version")
@@ -306,10 +300,7 @@ def replace_deleted(tx: StoreWriter, subject: str, version: int, schema_id: int 
 
 
 def assign_id(tx: StoreWriter, context: str, requested_id: int | None, content: Content) -> int:
-    """The id of a schema: the one given, or the one that the context has for it, or a new one.
-
-    Raises ID_TAKEN, as Confluent does, where another schema has its identity.
-    """
+    """The id given, or the context's for this schema, or a new one. Raises ID_TAKEN where another schema has it."""
     existing_id = tx.id_of(context, content) if requested_id is None else None
     if existing_id is not None:
         existing = tx.schema(context, existing_id) if content.references or content.metadata else None
@@ -355,10 +346,7 @@ def tag(registry: Registry, subject: str, version: int, new: NewSchema) -> Looku
 def lookup(
     registry: Registry, subject: str, new: NewSchema, *, normalize: bool = False, deleted: bool = False
 ) -> LookupResult:
-    """The version of the subject with this schema; a subject that names no context is looked for in all of them.
-
-    Raises INVALID_SCHEMA, SUBJECT_NOT_FOUND, SCHEMA_NOT_FOUND.
-    """
+    """The version with this schema, in any context if none is named. Raises INVALID_SCHEMA, …_NOT_FOUND."""
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
         if new.text.strip():
@@ -437,10 +425,7 @@ def find_same(
 
 
 def means_the_same(registry: Registry, tx: StoreReader, content: Content, stored: StoredVersion) -> bool:
-    """True if a stored version is what was sent: in another order, by reference where that is written out, or numbered.
-
-    Confluent's `ParsedSchema.canLookup`. A number that only the sent schema records has to be that of the version.
-    """
+    """True if a stored version is what was sent: reordered, by reference, or numbered (Confluent's `canLookup`)."""
     existing = stored.content
     if (content.rule_set, content.kind) != (existing.rule_set, existing.kind):
         return False

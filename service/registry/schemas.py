@@ -34,10 +34,7 @@ class AliasedVersion:
 
 
 def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool = False) -> SchemaById:
-    """The schema with an id; soft-deleted versions count. Raises SCHEMA_ID_NOT_FOUND.
-
-    `subject` chooses the context and, if it holds the id, the version shown: the one registered last.
-    """
+    """A schema, soft-deleted or not. `subject` chooses context and version. Raises SCHEMA_ID_NOT_FOUND."""
     with registry.store.read() as tx:
         subject, stored_versions = holders(tx, schema_id, subject)
         if not stored_versions:
@@ -141,10 +138,7 @@ def search(
 
 
 def format_schema(registry: Registry, stored: StoredVersion, format_: str) -> str:
-    """The schema in a `format` of its type, e.g. `resolved` for Avro; one that is not known is left out of account.
-
-    Raises INVALID_SCHEMA for a schema that was accepted but that the format can't hold.
-    """
+    """The schema in a `format` of its type; unknown ones are ignored. Raises INVALID_SCHEMA if it can't hold it."""
     if not format_:
         return stored.content.text
     with registry.store.read() as tx:

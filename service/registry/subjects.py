@@ -1,7 +1,4 @@
-"""Subjects and their versions: listing, reading, deleting.
-
-Contexts: name spaces with ids of their own.
-"""
+"""Subjects and their versions: listing, reading, deleting. Contexts: name spaces with ids of their own."""
 
 import json
 import re
@@ -25,10 +22,7 @@ def list_contexts(registry: Registry, prefix: str = "") -> list[str]:
 
 
 def delete_context(registry: Registry, context: str) -> None:
-    """Forget a context; one that is not there is no error. Its ids stay used.
-
-    Raises CONTEXT_NOT_EMPTY while it has subjects, soft-deleted ones too.
-    """
+    """Forget a context, if there; its ids stay used. Raises CONTEXT_NOT_EMPTY for soft-deleted subjects too."""
     with registry.store.write() as tx:
         if any(context_of(subject) == context for subject, _ in tx.subjects()):
             raise RegistryError("CONTEXT_NOT_EMPTY", context=prefix_of(context) or f":{DEFAULT_CONTEXT}:")
@@ -109,10 +103,7 @@ def find_version(tx: StoreReader, subject: str, version: int, *, deleted: bool =
 
 
 def get_in_contexts(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> StoredVersion:
-    """A version of the subject; one that names no context is looked for in all of them.
-
-    Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND.
-    """
+    """A version; of a subject that names no context, in all. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
     stored = find_version(tx, subject, version, deleted=deleted)
     if stored is None and context_of(subject) == DEFAULT_CONTEXT:
         found = (find_version(tx, prefix_of(name) + subject, version, deleted=deleted) for name in tx.contexts())
@@ -181,10 +172,7 @@ def delete_version(registry: Registry, subject: str, version: int, *, permanent:
 
 
 def refuse_referenced(tx: StoreReader, row: VersionRow, *, permanent: bool, inside: str = "") -> None:
-    """A soft delete is stopped by live referrers only, a permanent one by soft-deleted referrers too (measured).
-
-    `inside`: a subject whose versions stop nothing, since they go, too. Raises REFERENCED.
-    """
+    """Raises REFERENCED: for a permanent delete by soft-deleted referrers too (measured). `inside`: stops nothing."""
     for referrer in tx.referrers(row.subject, row.version):
         if referrer.subject != inside and (permanent or not referrer.deleted):
             raise RegistryError("REFERENCED", subject=row.subject, version=row.version)

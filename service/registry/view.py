@@ -1,7 +1,6 @@
 """A registry as others of this process ask it: dry runs, table histories and the tracker, which know no HTTP.
 
-It answers by the rules of service.registry and writes nothing. It sees what its registry's store has: over the registry
-of a user, that is what the user may see.
+It writes nothing. Over the registry of a user it sees what that user may see.
 """
 
 from collections import defaultdict
@@ -14,7 +13,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, register, schemas
-from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal
+from ticdc_bridge.service.registry.compatibility import check_against, logical_changes
 from ticdc_bridge.service.registry.config import LEVEL
 from ticdc_bridge.service.registry.model import Content, NewSchema, StoredVersion, VersionRow
 from ticdc_bridge.service.registry.names import check_subject
@@ -47,19 +46,13 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class RegistryView:
-    """url: where clients reach the registry, for the commands of an advice; "" where not known.
-
-    Raises STORE_FAILED and STORE_TIMEOUT, and what a method names.
-    """
+    """url: where clients reach the registry, "" where not known. Raises STORE_FAILED and STORE_TIMEOUT."""
 
     registry: Registry
     url: str = ""
 
     def rehearse(self, subject: str, schema: str, pending: Sequence[Content] = ()) -> Rehearsal:
-        """As if `schema` were registered after `pending` (`content` of others), taken as registered in this order.
-
-        In one read, as registering does (`register.register`).
-        """
+        """As if `schema` were registered after `pending` (`content` of others), all in one read."""
         registry = self.registry
         with registry.store.read() as tx:
             rehearsal = Rehearsal(registry.default_level)
@@ -79,12 +72,9 @@ class RegistryView:
                     if waiting.identity == content.identity:
                         return readable
                     olds.append(StoredVersion(name, (olds[-1].version if olds else 0) + 1, 0, waiting, 0))
-                changes = logical_changes(registry, tx, olds, parsed)
-                problems = check_against(registry, tx, olds, parsed, content, rules)
-                if registry.strict_logical_types and not problems:
-                    problems = refusal(changes, olds, rules)
-                if problems:
+                if problems := check_against(registry, tx, olds, parsed, content, rules):
                     return replace(readable, refusal="INCOMPATIBLE_SCHEMA", messages=tuple(problems))
+                changes = logical_changes(registry, tx, olds, parsed)
                 return replace(readable, warnings=tuple(change.message() for change in changes))
             except RegistryError as error:
                 if error.row.http >= 500:

@@ -1,4 +1,1 @@
-"""Avro, JSON Schema and Protobuf as Confluent's registry takes them: parsed, made canonical, compared.
-
-Nothing here knows a subject, a version or a store.
-"""
+"""Avro, JSON Schema and Protobuf as Confluent's registry takes them: parsed, made canonical, compared."""

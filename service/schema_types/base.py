@@ -1,8 +1,4 @@
-"""What all schema types share: compatibility levels, what a parsed schema may be able to do, references and tags.
-
-A level says in which direction, and against how many versions. The differences between two schemas belong to the
-schema type; putting them together into Confluent's messages is the same for all types and is here.
-"""
+"""What all schema types share: compatibility levels and messages, what a parsed schema may do, references and tags."""
 
 from __future__ import annotations
 
@@ -28,7 +24,6 @@ LEVELS: Final = {
         Level("FULL_TRANSITIVE", True, True, True),
     )
 }  # fmt: skip
-
 
 _SHOWN_SCHEMA = 10240
 
@@ -67,10 +62,7 @@ def check(
     validate_fields: bool = False,
     lenient: bool = False,
 ) -> list[str]:
-    """Messages why `new` may not follow `olds` (oldest first); [] when it may.
-
-    A transitive level looks at all, newest first, and stops at the first that fails; any other at the newest only.
-    """
+    """Messages why `new` may not follow `olds` (oldest first). A transitive level stops at the first that fails."""
     if not (level.backward or level.forward) or not olds:
         return []
     if lenient:
@@ -83,12 +75,10 @@ def check(
 
 
 def trailer(level: Level, validate_fields: bool) -> str:
-    """The last of the messages."""
     return f"{{validateFields: '{str(validate_fields).lower()}', compatibility: '{level.name}'}}"
 
 
 def old_schema_messages(version: int, text: str) -> list[str]:
-    """The messages that name the old schema."""
     schema = f"'{text}'" if len(text) <= _SHOWN_SCHEMA else f"<truncated> '{text[:_SHOWN_SCHEMA]}...'"
     return [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {schema}}}"]
 
@@ -120,7 +110,6 @@ class LogicalChange:
     misread: str
 
     def message(self) -> str:
-        """In the form of Confluent's compatibility messages."""
         what = f"{self.path or 'the schema'} changed from {self.before} to {self.after}: {self.misread}"
         return f"{{errorType:'{KIND}', description:'{what}', additionalInfo:'{self.path}'}}"
 
@@ -157,10 +146,7 @@ def changed_tags(add: Tags, remove: Tags) -> Iterator[tuple[str, str, list[str],
 
 
 def change_tags_in(find: Callable[[str, str], Any], add: Tags, remove: Tags) -> None:
-    """Add and remove tags in the JSON of the parts that `find` gives by kind and path.
-
-    Raises ValueError for a part that is not there.
-    """
+    """Change tags in the JSON of the parts that `find` gives by kind and path. Raises ValueError for a missing part."""
     for kind, path, added, removed in changed_tags(add, remove):
         node = find(kind, path)
         if not isinstance(node, dict):
@@ -215,7 +201,4 @@ class Formats(Protocol):
     """The schema can be printed in other forms than its canonical text."""
 
     def format_text(self, format_: str) -> str:
-        """The text in a `format` of the API; the canonical text for one that this type does not know.
-
-        Raises ValueError for a schema that the format can't hold.
-        """
+        """The text in a `format` of the API, canonical for unknown ones. ValueError if the format can't hold it."""

@@ -19,12 +19,10 @@ MAX_DEPTH: Final = 200
 """Nesting of a schema text. Real schemas stay under 50; the bound keeps recursive steps far from Python's limit."""
 TOO_DEEP: Final = f"Document nesting depth exceeds the maximum allowed ({MAX_DEPTH})"
 
-
 # What is never closed runs to the end, so that no text makes this search slow.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _ESCAPED = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
 
 # Java writes a double as a plain decimal in this range and with an exponent outside it.
 _PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
@@ -185,20 +183,15 @@ def java_number(text: str) -> str:
 
 Json = None | bool | int | Decimal | str | list[Any] | dict[str, Any]
 
-
 MAX_NUMBER_LENGTH: Final = 1000
 """Characters of a number; the limit of the JSON library that Confluent uses."""
 _MAX_EXPONENT: Final = 2**31 - 1
-
 
 _LITERALS: Final = {None: "null", True: "true", False: "false"}
 
 
 def load_schema(text: str) -> Json:
-    """Parse a schema text; of a key that comes twice the last value counts.
-
-    Raises ValueError with a reason: not JSON, something after it, nested too deeply, or a number too long.
-    """
+    """Parse a schema text; the last of equal keys counts. Raises ValueError: no JSON, too deep, a number too long."""
     try:
         value: Json = json.loads(text, parse_int=_integer, parse_float=_fraction, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:

@@ -84,10 +84,7 @@ class AvroSchema:
 
 
 def parse_avro(text: str, referenced: Sequence[ReferencedText], strict: bool) -> AvroSchema:
-    """Parse an Avro schema; `referenced` is what it refers to, each after those it needs itself.
-
-    Raises ValueError with the reason.
-    """
+    """`referenced`: what it refers to, each after those it needs itself. Raises ValueError with the reason."""
     named_types: dict[str, NamedType] = {}
     for value in {(entry.subject, entry.version): entry.text for entry in referenced}.values():
         collect(parse(value, named_types, strict=False), named_types)

@@ -1,7 +1,7 @@
 """The composition root: settings → store → registry → routes."""
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,6 @@ from ticdc_bridge.service.api.middleware import CompressedAnswers, RawPaths
 from ticdc_bridge.service.api.request import Services
 from ticdc_bridge.service.api.routing import Permissions
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
-from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.server.settings import STRICT, Settings
 from ticdc_bridge.service.store import SqlStore, open_store
@@ -55,15 +54,8 @@ ROUTERS = (
 )  # fmt: skip
 
 
-def create_app(
-    settings: Settings | None = None, store: SqlStore | None = None, view: Callable[[Store], Store] = lambda it: it
-) -> FastAPI:
-    """The service as an ASGI app, its store open. Raises SetupError if the store can't be used.
-
-    `store`: one that is open already, instead of the one that the settings name; it is not closed here. `view`: what
-    the registry sees of it.
-    """
-    settings = settings or Settings()
+def create_app(settings: Settings, store: SqlStore | None = None) -> FastAPI:
+    """The service, its store open; one given as `store` is not closed here. Raises SetupError if it can't be used."""
     try:
         settings.check_access()
     except ValueError as error:
@@ -72,7 +64,7 @@ def create_app(
     waiting, connections = settings.store_wait_seconds, settings.store_connections
     opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
     strict = settings.logical_types == STRICT
-    registry = Registry(view(opened), settings.compatibility, strict, settings.mode_mutability)
+    registry = Registry(opened, settings.compatibility, strict, settings.mode_mutability)
 
     histories = HistoryStore(opened)
     tracked: list[TrackedChangefeed] = []
@@ -124,20 +116,13 @@ def create_app(
     return app
 
 
-def create_served(settings: Settings | None = None) -> ASGIApp:
-    """The same app with the hot path around it, as it is served. Raises what `create_app` raises.
-
-    Around FastAPI and not one of its middlewares: what FastAPI does for each request is a tenth of a bare answer.
-    """
-    settings = settings or Settings()
+def create_served(settings: Settings) -> ASGIApp:
+    """The app with the hot path around it, not as FastAPI's middleware, which costs a tenth of an answer."""
     return allow_pages(CompressedAnswers(wrap_served(create_app(settings), settings)), settings)
 
 
 def allow_pages(app: ASGIApp, settings: Settings) -> ASGIApp:
-    """The app with CORS around it, where web pages of other origins may ask it; a star stands for any characters.
-
-    Their browsers send credentials of their own accord only from origins that are named.
-    """
+    """The app with CORS around it; a star in an origin stands for any characters, credentials need a name."""
     lists = (settings.cors_origins, settings.cors_methods, settings.cors_headers)
     origins, methods, headers = (text.replace(",", " ").split() for text in lists)
     if not origins or "*" in origins:

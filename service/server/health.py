@@ -1,7 +1,4 @@
-"""Checks that the service on this machine is ready, as containers' health checks do: often, so with little.
-
-Nothing of the app is imported, and no more than sockets where the environment says where the service listens.
-"""
+"""Checks that the service on this machine is ready, as containers' health checks do: often, so without the app."""
 
 import os
 import socket
@@ -36,10 +33,7 @@ class Address:
 
 
 def address_of(environment: Mapping[str, str]) -> Address:
-    """The address at which the service with these variables (BRIDGE_HOST, BRIDGE_PORT, BRIDGE_TLS_CERT, …) answers.
-
-    Raises ValueError for a port that is no number.
-    """
+    """The address by BRIDGE_HOST, BRIDGE_PORT, BRIDGE_TLS_CERT, …. Raises ValueError for a port that is no number."""
     host, port = environment.get("BRIDGE_HOST"), environment.get("BRIDGE_PORT")
     certificate = environment.get("BRIDGE_TLS_CERT", "")
     if host is None or port is None:  # a default, or another registry's variable

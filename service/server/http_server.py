@@ -1,9 +1,7 @@
 """The app run by uvicorn on a socket that we bound ourselves, so that port 0 works and failures are clear.
 
-What uvicorn leaves open is here too: the client's certificate, offered upgrades, long heads, slow clients. Uvicorn ends
-only connections that are idle after an answer; a look at all connections, once a second, ends those that send one
-request, or take one answer, for longer than they may. The files of TLS are looked at again when they change
-(`auth.file_watcher`), so that a renewed certificate needs no restart.
+What uvicorn leaves open is here too: the client's certificate, offered upgrades, long heads, slow clients (uvicorn ends
+only connections that are idle after an answer), and renewed TLS files (`auth.file_watcher`).
 """
 
 import asyncio
@@ -116,7 +114,6 @@ LARGEST_HEAD: Final = 64 * 1024
 _OK_LINE: Final = b"HTTP/1.1 200 OK\r\n"
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
-
 FindAnswer = Callable[[bytes, Sequence[tuple[bytes, bytes]]], list[bytes] | None]
 
 
@@ -153,7 +150,9 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         hosts = sum(name == b"host" for name, _ in self.headers)
-        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+        version = self.parser.get_http_version()
+        self.expect_100_continue &= version != "1.0"  # RFC 9110, 10.1.1
+        if hosts > 1 or (not hosts and version == "1.1"):
             raise httptools.HttpParserError("HTTP/1.1 needs one Host header")
         if self._find_answer is None or not self._answer_at_once(self._find_answer):
             if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):
@@ -282,8 +281,6 @@ _TICKS_A_SECOND = 10
 
 
 class Server(uvicorn.Server):
-    """Calls `on_ready` once requests are served, and ends connections that are too slow."""
-
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], read_seconds: float) -> None:
         super().__init__(config)
         self._on_ready = on_ready
@@ -347,14 +344,7 @@ def server(app: ASGIApp, settings: Settings, on_ready: Callable[[], None], tls: 
     return Server(config, on_ready, settings.read_seconds)
 
 
-def serve_on(
-    listening: socket.socket,
-    service: ASGIApp,
-    settings: Settings,
-    more: str = "",
-    on_ready: Callable[[], None] | None = None,
-) -> None:
-    """Serve until Ctrl-C or SIGTERM, with TLS where it is set; `more` ends the line that says where."""
+def serve_on(listening: socket.socket, service: ASGIApp, settings: Settings) -> None:
     tls, tls_files = watched_context(settings)
     if warning := exposure_warning(settings, listening.getsockname()[0]):
         _LOG.warning(warning)
@@ -362,9 +352,7 @@ def serve_on(
 
     def ready() -> None:
         url = base_url(listening, "https" if settings.tls_cert else "http")
-        print_line(f"listening on {url} store={mask_url(settings.store)} profile={settings.profile}{more}")
-        if on_ready is not None:
-            on_ready()
+        print_line(f"listening on {url} store={mask_url(settings.store)} profile={settings.profile}")
 
     # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure.
     for number in (signal.SIGTERM, signal.SIGINT):

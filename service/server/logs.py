@@ -12,7 +12,6 @@ from ticdc_bridge.schemas.model.credentials import mask_credentials
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Set for the time of a request; threads that work for it inherit it."""
 
-
 ACCESS: Final = logging.getLogger("service.access")
 _LOG: Final = logging.getLogger("service")
 _EXTRA: Final = ("method", "path", "status", "ms")

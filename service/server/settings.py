@@ -1,8 +1,4 @@
-"""Settings: `BRIDGE_…` in the environment, the command line, and the names that other registries use.
-
-Made by `create_app` and the command line, never at import. An explicit value wins over BRIDGE_…, and that wins over
-another registry's name.
-"""
+"""Settings: explicit values win over `BRIDGE_…` in the environment, and those over names of other registries."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -182,10 +178,7 @@ class _AliasSource(EnvSettingsSource):
 
 
 def aliases_used(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> list[str]:
-    """Which variables of other registries decided something, and which have no effect here, as text for the log.
-
-    `explicit` are the settings given on the command line; those and BRIDGE_… ones are not decided by an alias.
-    """
+    """For the log: variables of other registries that decide something or nothing. explicit: of the command line."""
     decided: dict[str, str] = {}
     for name, read in ALIASES.items():
         if environ.get(name):

@@ -1,7 +1,6 @@
-"""The SQL store of the registry and of table histories: tables, queries, transactions, and opening one by its URL.
+"""The SQL store of the registry and of table histories: all SQL, and opening a store by its URL.
 
-It keeps the promises of `service.registry.ports` and `service.history.model`, and all SQL is here; what a database does
-differently is in `dialects`. No rule of the registry or of a history belongs here, and nothing of HTTP.
+It keeps the promises of `service.registry.ports` and `service.history.model`; each database has a module in `dialects`.
 """
 
 from pathlib import Path

@@ -1,9 +1,8 @@
 """A store as one file and back, whatever kind of database it is in.
 
-The file is gzip over lines of JSON. The first says what it is: {"format", "version", "layout", "tables": {name:
-[column]}}. Then a line a row, [table, [value]], tables in the order in which they can be filled and rows in that of
-their keys; bytes are base64. The last line is {"end": true, "rows": {table: number}, "sha256"}, over all the rows'
-lines, so that a file that was cut is no backup. Every table of `tables.metadata` is in it.
+The file is gzip over lines of JSON. The first is {"format", "version", "layout", "tables": {name: [column]}}. Then a
+line a row, [table, [value]], tables in the order in which they can be filled and rows in that of their keys; bytes are
+base64. The last is {"end": true, "rows": {table: number}, "sha256"}, over all the rows' lines.
 """
 
 import base64

@@ -252,7 +252,6 @@ class HistoryQueries:
         return self.tables({(form, id_)})[form, id_]
 
     def tables(self, wanted: Collection[tuple[bytes, TableId]]) -> dict[tuple[bytes, TableId], Table]:
-        """Forms as tables of these names."""
         result, missing = dict[tuple[bytes, TableId], Table](), defaultdict[bytes, list[TableId]](list)
         for form, id_ in wanted:
             table = self._tables.get((form, id_))

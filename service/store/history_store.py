@@ -228,7 +228,6 @@ class HistoryStore:
             return queries.records(query.order_by(c.commit_ts, c.ordinal).offset(offset).limit(limit))
 
     def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:
-        """Events by their seq."""
         with self._open_reader(changefeed) as (queries, _, _feed):
             return {event.seq: event for event in queries.events(seqs)}
 
@@ -356,10 +355,7 @@ class HistoryStore:
             return result
 
     def rebuild(self, changefeed: str, *, everything: bool = False) -> RebuildOutcome:
-        """Apply again the events that failed, and what depends on them; or make all versions anew.
-
-        Held through an outage of the store, as a request is.
-        """
+        """Apply again events that failed and what depends on them, or all; held through an outage as a request is."""
         return retry_until(lambda: self._rebuild(changefeed, everything), self._store.wait_seconds)
 
     def _rebuild(self, changefeed: str, everything: bool) -> RebuildOutcome:

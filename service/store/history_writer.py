@@ -1,7 +1,6 @@
 """One changefeed's history while it is written, in one transaction.
 
-The newest row of each name is kept between transactions (`NameCache`), so that following a changefeed reads little;
-what is new is collected and written at the end, or before something that only the database knows is read.
+What is new is collected and written at the end, or before something that only the database knows is read.
 """
 
 import hashlib
@@ -256,7 +255,6 @@ class HistoryRowWriter:
         self._rows.setdefault(table, []).append(values)
 
     def flush(self) -> None:
-        """Write what was collected."""
         arrived, self._arrived = self._arrived, {}
         settled_records, self._settled = self._settled, {}
         rows, self._rows = self._rows, {}

@@ -1,8 +1,7 @@
-"""A transaction of several writers' works that asks for all of them at once, and writes what they add at once.
+"""A transaction of several writers' works that reads for all of them at once, and writes what they add at once.
 
 What the works are known to look at (`ports.ReadAhead`) is read before the first, by one statement. New schemas and
-versions are kept here until the end, or until somebody asks for more than was read ahead; so every answer is what it
-would be if each row had been written when it came.
+versions are kept here until the end, or until somebody asks for more than was read ahead.
 """
 
 import json
@@ -41,8 +40,6 @@ class SubjectRows:
 
 @dataclass(slots=True)
 class NewRows:
-    """Rows to write."""
-
     schemas: list[Row] = field(default_factory=list)
     versions: list[Row] = field(default_factory=list)
     warnings: list[StoredWarning] = field(default_factory=list)
@@ -73,7 +70,6 @@ class JointTransaction(Transaction):
     # ---- one work after the other
 
     def keep(self) -> None:
-        """The work at hand is done."""
         kept, changes = self._kept, self._new
         kept.schemas += changes.schemas
         kept.versions += changes.versions
@@ -90,7 +86,6 @@ class JointTransaction(Transaction):
         self._new = NewRows()
 
     def write(self) -> None:
-        """Write what is kept here."""
         sql, kept, changes = self._connection, self._kept, self._new
         last_ids = kept.last_ids | changes.last_ids
         schemas, versions = kept.schemas + changes.schemas, kept.versions + changes.versions

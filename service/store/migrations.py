@@ -57,11 +57,7 @@ _ROOM: Final = 2**20
 
 
 def make_room_for_ids(connection: Connection) -> None:
-    """Count on where an import has used up the last ids.
-
-    What was given before it is not known any more, so the count goes on above LAST_COUNTED, and far above the highest
-    id that is there and not one of the last.
-    """
+    """After an import used up the last ids: the count goes on above LAST_COUNTED, far above the highest before."""
     full = MAX_VERSION - _ROOM
     for context, last in connection.execute(select(counters.c.context, counters.c.last)).all():
         if last <= full:
@@ -78,16 +74,12 @@ def make_room_for_ids(connection: Connection) -> None:
 # From which layout a step starts. Layout 2 added modes, contexts and warnings, layout 5 likeness and digests.
 STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: begin_empty, 3: begin_empty, 4: from_4}
 
-
 LAYOUT_FACT: Final = "layout"
 _LAYOUT_OF = PreparedStatement(select(facts.c.value).where(facts.c.name == bindparam("name")))
 
 
 def lay_out(connection: Connection, url: str) -> bool:
-    """Make the tables or bring them up to date, in a transaction that is alone; out: whether there was anything to do.
-
-    Raises SetupError for a store that is none of ours, or of a newer layout.
-    """
+    """Makes or updates the tables; whether there was anything to do. SetupError for no or a newer layout of ours."""
     table_names = inspect(connection).get_table_names()
     if table_names and facts.name not in table_names:
         details = f"store {url!r} holds another program's tables; give the registry a database of its own"
@@ -104,7 +96,6 @@ def lay_out(connection: Connection, url: str) -> bool:
 
 
 def bring_up(connection: Connection, layout: int) -> None:
-    """From an older layout to the current one, step by step."""
     for step in range(layout, LAYOUT):
         STEPS[step](connection)
     connection.execute(update(facts).where(facts.c.name == LAYOUT_FACT).values(value=str(LAYOUT)))

@@ -27,10 +27,7 @@ def row_digest(schema_id: int, identity: bytes, kind: str, text: str, refs: str,
 
 
 def schema_row(context: str, schema_id: int, content: Content) -> Row:
-    """A row of `tables.schemas`. Raises INVALID_SCHEMA for a text with a NUL character.
-
-    PostgreSQL's text can't hold that; both kinds of store are to hold the same.
-    """
+    """A row of `tables.schemas`. Raises INVALID_SCHEMA for a NUL character, which PostgreSQL's text can't hold."""
     if "\0" in content.text:
         raise RegistryError("INVALID_SCHEMA", details="the schema holds a NUL character (U+0000)")
     refs = json.dumps(
@@ -45,7 +42,6 @@ def schema_row(context: str, schema_id: int, content: Content) -> Row:
 
 
 def version_row(context: str, subject: str, version: int, schema_id: int, ts: int) -> Row:
-    """A row of `tables.versions`."""
     return {"context": context, "subject": subject, "version": version, "id": schema_id, "ts": ts, "deleted": False}
 
 

@@ -60,10 +60,7 @@ class SqlStore:
 
     @contextmanager
     def write_alone(self, operation: str) -> Iterator[Connection]:
-        """A transaction with nobody else writing, past the writers' turns: for what changes everything.
-
-        Raises what the block raises, Outage, STORE_FAILED.
-        """
+        """A transaction past the writers' turns, for what changes everything. Raises Outage, STORE_FAILED."""
         with translate_errors(self._dialect, operation), self._dialect.engine.connect() as connection:
             self._dialect.begin_setup(connection, self.wait_seconds)
             try:
@@ -91,8 +88,7 @@ class SqlStore:
     def _begin_read(self, *, once: bool = False) -> Connection:
         """A connection to read with. A few are kept at hand: the way through the pool costs more than a read.
 
-        Who has to wait does so here and not in the pool, which what is at hand never gets back to. One that was at hand
-        may have been lost since, and so may all the others; a new one tells.
+        One that was at hand may have been lost since, and so may all the others; a new one tells.
         """
         if not self._readers.acquire(timeout=seconds_left(self.wait_seconds)):
             raise RegistryError("STORE_TIMEOUT", operation="Read", reason="all connections are in use")

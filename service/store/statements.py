@@ -1,7 +1,6 @@
 """The queries of a registry that are made once and run often, and those that others are built on.
 
-They are turned into text once and then given to the database's driver as they are: building and compiling a statement,
-and SQLAlchemy's way of running it, cost ten times what SQLite takes to answer.
+They are compiled once and given to the driver as text: SQLAlchemy's way costs ten times what SQLite takes to answer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,8 +20,7 @@ T = TypeVar("T")
 
 
 class PreparedStatement:
-    """`PreparedStatement(select(…).where(column == bindparam("name")))(connection, name=value)` gives a cursor of the
-    driver.
+    """`PreparedStatement(select(…).where(column == bindparam("name")))(connection, name=value)`: the driver's cursor.
 
     `columns`: those that an INSERT or UPDATE sets. Values go to the driver unconverted, so plain types only.
     """
@@ -40,7 +38,8 @@ class PreparedStatement:
         try:
             cursor.execute(text, parameters)
         except connection.dialect.loaded_dbapi.DataError:
-            findable = [_escape_nul(value) for value in parameters]
+            # No name holds U+0001, so nothing is found where PostgreSQL would refuse a NUL.
+            findable = [value.replace("\0", "\1") if isinstance(value, str) else value for value in parameters]
             if findable == parameters or not self._reads:
                 raise
             cursor.execute(text, findable)
@@ -61,11 +60,6 @@ class PreparedStatement:
         return pieces
 
 
-def _escape_nul(value: Any) -> Any:
-    """A text that is looked for, without the NULs that PostgreSQL refuses. No name holds U+0001, so it isn't found."""
-    return value.replace("\0", "\1") if isinstance(value, str) else value
-
-
 ROW = sa.select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)
 _SCHEMA_OF = sa.and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
 FULL = sa.select(
@@ -84,7 +78,6 @@ FULL = sa.select(
 LISTED = sa.select(*ROW.selected_columns, schemas.c.kind, versions.c.ts).join_from(versions, schemas, _SCHEMA_OF)
 HOLDING = sa.select(schemas.c.identity, versions.c.subject, versions.c.version, versions.c.id)
 HOLDING = HOLDING.join_from(versions, schemas, _SCHEMA_OF)
-
 
 _FULL_OF = FULL.where(versions.c.subject == sa.bindparam("subject"))
 _LIVE = ~versions.c.deleted
@@ -110,19 +103,16 @@ def pad(values: Sequence[T]) -> list[T]:
 
 @lru_cache(64)
 def configs_of(number: int) -> PreparedStatement:
-    """The configs of so many scopes."""
     return PreparedStatement(sa.select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, number)))
 
 
 @lru_cache(64)
 def modes_of(number: int) -> PreparedStatement:
-    """The modes of so many scopes."""
     return PreparedStatement(sa.select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, number)))
 
 
 @lru_cache(64)
 def holding_of(number: int) -> PreparedStatement:
-    """The undeleted versions with one of so many identities."""
     query = HOLDING.where(_any_of(schemas.c.identity, number), ~versions.c.deleted)
     return PreparedStatement(query.order_by(versions.c.context, versions.c.id, versions.c.seq))
 
@@ -199,7 +189,6 @@ _LOOKALIKES = _FULL_OF.where(sa.or_(_ALIKE, schemas.c.likeness == sa.bindparam("
     versions.c.version.desc()
 )
 _HIGHEST = _FULL_OF.order_by(versions.c.version.desc())
-
 
 VERSION_OF = PreparedStatement(_FULL_OF.where(versions.c.version == sa.bindparam("version")))
 # by whether soft-deleted versions count

@@ -1,8 +1,4 @@
-"""The tables of the current layout, of the registry and of histories. Plain types only: SQLite and PostgreSQL hold the
-same.
-
-Histories (layout 3): names are looked up in lower case (`db_key`, `table_key`).
-"""
+"""The tables of the current layout. Plain types only: SQLite and PostgreSQL hold the same."""
 
 from typing import Any, Final
 

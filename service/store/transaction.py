@@ -36,7 +36,6 @@ from ticdc_bridge.service.store.tables import (
 
 
 def subject_key(subject: str) -> ReadKey:
-    """The versions of a subject."""
     return "subject", subject
 
 

@@ -1,8 +1,7 @@
 """The one connection that writes: writers take turns in it, and those who wait share a commit.
 
 A writer's work is a savepoint of the open transaction. Whoever finishes while another one waits leaves the commit to
-that one and waits for it; so under load one commit, which is what costs, makes several writes durable. Nobody is told
-that a write is done before its commit is.
+that one and waits for it, so that one commit makes several writes durable.
 """
 
 import threading
@@ -188,10 +187,7 @@ class WriteQueue:
             self._tell(lambda entry: entry.after_change(shared.changes))
 
     def refresh(self, max_age: float) -> Future[None] | None:
-        """Tell the listeners to forget everything if another process has written since the last look.
-
-        Out: as `dialects.WriteSession.look`.
-        """
+        """Tell the listeners to forget everything if others have written; out: as `dialects.WriteSession.look`."""
         return self._session.look(max_age)
 
     def _forget(self) -> None:

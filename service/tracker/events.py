@@ -24,9 +24,7 @@ class UnusableEvent(ValueError):
 
 
 def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
-    """The record of a DDL event, or of a table that the stream shows. UnusableEvent without a commit_ts or a
-    statement.
-    """
+    """The record of a DDL event, or of a table that is shown. UnusableEvent without a commit_ts or a statement."""
     where = {"topic": clean(message.topic or ""), "partition": message.partition or 0, "offset": message.offset}
     of: dict[str, Any] = {"format": event.format, **where}
     db, table = clean(event.db), clean(event.table)

@@ -25,7 +25,6 @@ _COUNTED = (
     ("late", "Events sealed behind later ones"), ("drift", "Contradictions seen"),
 )  # fmt: skip
 
-
 Reports = list[tuple[Progress, float | None]]
 """What each tracker has done, and by how many seconds what is sealed lies behind."""
 

@@ -18,10 +18,7 @@ _LOGGED, _EVERY = 20, 1000
 
 
 class EventReader:
-    """Reads in order. A message that can't be read is counted with its reason and passed over; nothing stops it.
-
-    positions: where each partition was read to, so that what is read again counts once.
-    """
+    """Reads in order; unreadable messages are counted. positions: where partitions were read to, to count once."""
 
     def __init__(
         self,

@@ -95,7 +95,6 @@ class RowValidator:
         return drift, fitting
 
     def count_waiting(self) -> int:
-        """How many rows wait for their versions."""
         return sum(sum(sight.counts.values()) for sight in self._sights.values())
 
     def _by_version(

@@ -1,8 +1,4 @@
-"""Where events come from: a file, or Kafka.
-
-Partitions are assigned by hand and offsets kept in the store: Kafka's groups could not promise that an event and the
-offset behind it are kept together.
-"""
+"""Where events come from: a file, or Kafka. Offsets are kept in the store, together with the events before them."""
 
 import time
 from collections.abc import Mapping

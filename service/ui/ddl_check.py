@@ -59,15 +59,11 @@ def _page(
     reports = {feed: answer.value for feed, answer in (answers or {}).items() if answer.is_ok}
     refused = {feed: answer for feed, answer in (answers or {}).items() if not answer.is_ok}
     verdicts = [report["verdict"] for report in reports.values()]
-    return page(
-        "ddl_check.html",
-        next(iter(refused.values())).status if refused and not reports else 200,
-        filled=fields,
-        feeds=list(dict.fromkeys([*feeds, *chosen])),
-        chosen=chosen,
-        reports=reports,
-        refused={feed: answer.problem for feed, answer in refused.items()} if reports else {},
-        verdict="cannot judge" if refused else next((entry for entry in _GRAVEST if entry in verdicts), ""),
-        most=_MOST,
-        said="" if reports or not refused else next(iter(refused.values())).problem,
-    )
+    first = next(iter(refused.values())) if refused and not reports else None
+    values = {
+        "filled": fields, "feeds": list(dict.fromkeys([*feeds, *chosen])), "chosen": chosen, "reports": reports,
+        "refused": {feed: answer.problem for feed, answer in refused.items()} if reports else {}, "most": _MOST,
+        "verdict": "cannot judge" if refused else next((entry for entry in _GRAVEST if entry in verdicts), ""),
+        "said": first.problem if first else "",
+    }  # fmt: skip
+    return page("ddl_check.html", first.status if first else 200, **values)

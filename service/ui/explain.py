@@ -1,12 +1,10 @@
-"""The page that explains a message: paste its bytes, see its framing, schema, fields and what other formats carry.
-
-The formats are imported when the page is first asked for: they are a sixth of all that a start would import.
-"""
+"""The page that explains a message: its bytes, framing, schema, fields and what other formats carry."""
 
 import base64
 import binascii
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -64,10 +62,7 @@ class ApiSchemas:
         return [(entry["subject"], entry["version"]) for entry in answer.value] if answer.is_ok else []
 
     def _get(self, *path: str, **query: str) -> ApiAnswer:
-        async def get() -> ApiAnswer:
-            return await self._api.get(*self._within, *path, **query)
-
-        return anyio.from_thread.run(get)
+        return anyio.from_thread.run(partial(self._api.get, *self._within, *path, **query))
 
 
 @router.get("")
@@ -159,14 +154,8 @@ def _page(
 ) -> Response:
     from ticdc_bridge.schemas.formats.format_table import WRITTEN
 
-    return page(
-        "explain.html",
-        status,
-        fields=fields,
-        explanation=explanation,
-        said=problem,
-        fetches=services(request).kafka is not None,
-        writings=_WRITINGS,
-        formats=format_names(),
-        others=WRITTEN,
-    )
+    values = {
+        "fields": fields, "explanation": explanation, "said": problem, "fetches": services(request).kafka is not None,
+        "writings": _WRITINGS, "formats": format_names(), "others": WRITTEN,
+    }  # fmt: skip
+    return page("explain.html", status, **values)

@@ -1,7 +1,4 @@
-"""The home page: what is running, and what needs attention, as far as this service knows.
-
-It is made from what the API tells the user who asks; what that user may not see, or nobody here can know, is said.
-"""
+"""The home page: what is running, and what needs attention, as the API tells the user who asks."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +7,7 @@ from typing import Any, Final, Literal
 from fastapi import Request, Response
 
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
-from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, ApiError, PageRouter, duration, page, segment
+from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, ApiError, ListView, PageRouter, duration, page, segment
 from ticdc_bridge.service.ui.topics import problem_of
 
 router = PageRouter()
@@ -53,16 +50,13 @@ async def home(request: Request) -> Response:
     )
     dead_topics = answers["dead"].value["topics"] if answers["dead"].is_ok else []
     jobs = jobs_of(edges)
-    return page(
-        "home.html",
-        subjects=overview["total"],
-        rows=_changefeeds(feeds, trackers),
-        jobs=jobs,
-        dead_topics=dead_topics,
-        items=sorted(_attention(feeds, trackers, jobs, dead_topics), key=lambda entry: entry.grade != "problem"),
-        unknown=list(_unknown(answers, trackers)),
-        asked=answers["feeds"].is_ok,
-    )
+    values = {
+        "subjects": overview["total"], "rows": _changefeeds(feeds, trackers), "dead_topics": dead_topics,
+        "view": ListView(request).fill(jobs, len(jobs)), "unknown": list(_unknown(answers, trackers)),
+        "items": sorted(_attention(feeds, trackers, jobs, dead_topics), key=lambda entry: entry.grade != "problem"),
+        "asked": answers["feeds"].is_ok,
+    }  # fmt: skip
+    return page("home.html", **values)
 
 
 # ---- what is running

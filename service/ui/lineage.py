@@ -37,16 +37,11 @@ async def show(request: Request) -> Response:
         topic: feed if feed in names else next(iter(names)) if len(names) == 1 else ""
         for topic, names in followed.items()
     }
-    return page(
-        "lineage.html",
-        topics=topics,
-        shown=len(shown_rows),
-        more=len(rows) > _MOST,
-        wanted=filters,
-        feeds=[entry["changefeed"] for entry in feeds],
-        changefeed=feed,
-        of_topic=of_topic,
-    )
+    values: dict[str, Any] = {
+        "topics": topics, "shown": len(shown_rows), "more": len(rows) > _MOST, "wanted": filters, "changefeed": feed,
+        "feeds": [entry["changefeed"] for entry in feeds], "of_topic": of_topic,
+    }  # fmt: skip
+    return page("lineage.html", **values)
 
 
 def _topic(row: dict[str, Any]) -> str:

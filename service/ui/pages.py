@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, wraps
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from fastapi import Request, Response
@@ -141,16 +142,14 @@ _HEADERS: Final = {
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
 _MOST_FIELDS: Final = 300
 _LINE: Final = 90
+_PAGE, _MOST_SORTED = 50, 1000
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 Page = Callable[[Request], Awaitable[Response]]
 
 
 class PageRouter(Router):
-    """Routes of pages; their errors are pages too.
-
-    They ask the API in their user's name: show and change what the user may, wait when it waits.
-    """
+    """Routes of pages; their errors are pages too. They ask the API in their user's name, and wait when it waits."""
 
     def __init__(self, prefix: str = "") -> None:
         super().__init__(prefix, needs=KNOWN, retry_on_outage=False, include_in_schema=False)
@@ -170,7 +169,6 @@ class FormTooLarge(FormError):
 
 
 def segment(text: str) -> str:
-    """A value as one part of a path."""
     return quote(text, safe="")
 
 
@@ -193,12 +191,43 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 86_400)} days"
 
 
-def page_links(path: str, values: Mapping[str, Any], start: int, size: int, total: int) -> dict[str, Any]:
-    """What the macro `pages` shows of a list: links to its first and last page and those around this one."""
-    here, last = start // size + 1, max(-(-total // size), 1)
-    numbers = sorted({1, last, *range(max(here - 2, 1), min(here + 2, last) + 1)})
-    links = [(n, f"{path}?{urlencode({**values, 'from': (n - 1) * size})}") for n in numbers]
-    return {"start": start, "total": total, "here": here, "links": links}
+class ListView:
+    """A page of a list, by its URL: `from` is its first row, `sort` a column, with `-` before it the largest first.
+
+    fields: what else is in the URL. asked: the offset and limit of the rows that are needed.
+    """
+
+    def __init__(self, request: Request, **fields: Any) -> None:
+        query = request.query_params
+        self.start, self.sort, self._fields = number_of(query.get("from", "")) or 0, query.get("sort", ""), fields
+        self.asked = {"limit": _MOST_SORTED} if self.sort else {"offset": self.start, "limit": _PAGE}
+
+    def fill(self, rows: list[Any], total: int) -> Self:
+        """Show these rows, all of the list or those that were asked. Raises FormError for more than are sorted."""
+        self.total, column = total, self.sort.removeprefix("-")
+        if self.sort and len(rows) < total:
+            raise FormError(f"{total:,} rows are not sorted, but at most {_MOST_SORTED:,}: search for fewer.")
+        if self.sort:
+            unknown = [row for row in rows if not isinstance(row.get(column), int | str)]
+            known = [row for row in rows if isinstance(row.get(column), int | str)]
+            rows = sorted(known, key=itemgetter(column), reverse=column != self.sort) + unknown
+        self.rows = rows if len(rows) < total else rows[self.start : self.start + _PAGE]
+        return self
+
+    def heading(self, column: str) -> tuple[str, str]:
+        """The link that sorts by a column, or turns its order round, and the heading's `aria-sort`; "" for neither."""
+        turned = column[1:] if column.startswith("-") else f"-{column}"
+        order = "" if self.sort not in (column, turned) else "descending" if self.sort.startswith("-") else "ascending"
+        link = f"?{urlencode({**self._fields, 'sort': turned if self.sort == column else column})}"
+        return (link, order) if column and self.total <= _MOST_SORTED else ("", "")
+
+    @property
+    def links(self) -> list[tuple[int, str]]:
+        """The first page, the last one and those around this one: "" in place of this one's link."""
+        here, last = self.start // _PAGE + 1, max(-(-self.total // _PAGE), 1)
+        fields = {**self._fields, **({"sort": self.sort} if self.sort else {})}
+        numbers = sorted({1, here, last, *range(max(here - 2, 1), min(here + 2, last) + 1)})
+        return [(n, "" if n == here else f"?{urlencode({**fields, 'from': (n - 1) * _PAGE})}") for n in numbers]
 
 
 def pretty_json(text: str) -> str:

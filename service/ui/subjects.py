@@ -22,12 +22,12 @@ from ticdc_bridge.service.ui.pages import (
     ApiClient,
     ApiError,
     FormError,
+    ListView,
     PageRouter,
     form,
     go,
     number_of,
     page,
-    page_links,
     path_parameter,
     pretty_json,
     segment,
@@ -35,7 +35,6 @@ from ticdc_bridge.service.ui.pages import (
 
 router = PageRouter("/ui/subjects")
 
-_PAGE: Final = 50
 _MOST_EDGES: Final = 1000
 _OF_TOPIC: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-(?:key|value)")
 _COMPARING: Final = anyio.CapacityLimiter(2)
@@ -48,34 +47,26 @@ _CHOICES: Final[dict[str, Any]] = {"levels": list(LEVELS), "modes": [mode for mo
 async def list_subjects(request: Request) -> Response:
     api, query = ApiClient(request), request.query_params
     text, by, deleted = query.get("q", "").strip(), query.get("by", "name"), query.get("deleted") == "1"
-    start, by = number_of(query.get("from", "")) or 0, by if by in _BY else "name"
+    by = by if by in _BY else "name"
     if text and by == "id" and number_of(text) is None:
         raise FormError(f"A schema id is a number, not {text[:100]!r}.")
     of = {by: text} if text else {}
-    answer = await api.need("overview", **of, deleted=deleted, offset=start, limit=_PAGE)
-    values = {"q": text, "by": by, **({"deleted": "1"} if deleted else {})}
-    rows = []
+    view, rows = ListView(request, q=text, by=by, **({"deleted": "1"} if deleted else {})), []
+    answer = await api.need("overview", **of, deleted=deleted, **view.asked)
     for entry in answer["subjects"]:
         live = [version for version in entry["versions"] if not version["deleted"]]
         versions = live or entry["versions"]  # of a deleted subject, its deleted versions
         rows.append({
             **entry, "context": context_of(entry["subject"]), "name": name_of(entry["subject"]),
             "latest": versions[-1] if versions else None, "ranges": _ranges(version["version"] for version in versions),
-            "deleted": not live,
+            "deleted": not live, "count": len(versions), "id": versions[-1]["id"] if versions else None,
         })  # fmt: skip
-    return page(
-        "subjects.html",
-        rows=rows,
-        q=text,
-        by=by,
-        choices=_BY,
-        deleted=deleted,
-        pages=page_links("/ui/subjects", values, start, _PAGE, answer["total"]),
-        level=(await api.get("config")).value.get("compatibilityLevel", "not to be seen"),
-        mode=(await api.get("mode")).value.get("mode", "not to be seen"),
-        pasted=NOTHING_PASTED,
-        **_CHOICES,
-    )
+    values: dict[str, Any] = {
+        "view": view.fill(rows, answer["total"]), "q": text, "by": by, "choices": _BY, "deleted": deleted,
+        "level": (await api.get("config")).value.get("compatibilityLevel", "not to be seen"),
+        "mode": (await api.get("mode")).value.get("mode", "not to be seen"), "pasted": NOTHING_PASTED, **_CHOICES,
+    }  # fmt: skip
+    return page("subjects.html", **values)
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -99,17 +90,13 @@ async def show(request: Request) -> Response:
 
 
 async def subject_page(request: Request, subject: str, **more: Any) -> Response:
-    """The page of a subject: the version that is asked for, or the newest, and its versions, the newest first.
-
-    more: what else its template shows, and the status.
-    """
+    """The page of a subject and a version (or the newest). more: what else its template shows, and the status."""
     api = ApiClient(request)
     await api.need("subjects", subject, "versions", deleted=True)  # says what is wrong where there is nothing
     [entry] = (await api.need("overview", subject=subject))["subjects"]
     config, versions = await api.get("config", subject), list(reversed(entry["versions"]))
     for row, before in zip(versions, [*versions[1:], {"version": None}], strict=True):
         row["before"] = before["version"]
-    start = min(number_of(request.query_params.get("from", "")) or 0, len(versions) - 1)
     live = [row["version"] for row in versions if not row["deleted"]]
     newest = str(live[0] if live else versions[0]["version"])
     asked = unquote(request.path_params.get("version", ""), errors="replace") or request.query_params.get("version")
@@ -120,9 +107,8 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
     edges = await api.get("lineage", subject=subject, limit=_MOST_EDGES)
     kind = found.get("schemaType", "AVRO")
     values = {
-        "overview": entry, "subject": subject, "context": context_of(subject), "total": len(versions), "kind": kind,
-        "rows": versions[start : start + _PAGE], "start": start, "live": live, "found": found,
-        "older": start + _PAGE if start + _PAGE < len(versions) else None,
+        "overview": entry, "subject": subject, "context": context_of(subject), "kind": kind, "live": live,
+        "view": ListView(request).fill(versions, len(versions)), "found": found,
         "numbers": [row["version"] for row in versions], "text": pretty_json(found["schema"]),
         "fields": _fields(found["schema"]) if kind == "AVRO" else [], "using": using.value if using.is_ok else [],
         "shared": [at for at in shared.value if at["subject"] != found["subject"]] if shared.is_ok else [],
@@ -189,16 +175,11 @@ async def diff(request: Request) -> Response:
     ]
     all_lines = request.query_params.get("whole") == "1"
     rows = await anyio.to_thread.run_sync(in_two_columns, texts[0], texts[1], limiter=_COMPARING)
-    return page(
-        "diff.html",
-        subject=subject,
-        numbers=[str(number) for number in numbers],
-        left=left,
-        right=right,
-        all_lines=all_lines,
-        rows=rows if all_lines else fold_rows(rows),
-        changed=sum(row.kind != "same" for row in rows),
-    )
+    values: dict[str, Any] = {
+        "subject": subject, "numbers": list(map(str, numbers)), "left": left, "right": right, "all_lines": all_lines,
+        "rows": rows if all_lines else fold_rows(rows), "changed": sum(row.kind != "same" for row in rows),
+    }  # fmt: skip
+    return page("diff.html", **values)
 
 
 server = PageRouter("/ui/server")
@@ -274,19 +255,10 @@ def _references(text: str) -> list[Any]:
 
 
 @router.post("/{subject}/compatibility")
-async def change_level(request: Request) -> Response:
-    return await _of_subject(request, "config", "compatibility", "level")
-
-
 @router.post("/{subject}/mode")
-async def change_mode(request: Request) -> Response:
-    return await _of_subject(request, "mode", "mode", "mode")
-
-
-async def _of_subject(request: Request, what: str, name: str, field: str) -> Response:
-    """Sets what the form's field says; nothing there takes the subject's own setting away."""
-    subject, fields = path_parameter(request, "subject"), await form(request)
-    answer = await _set(request, (what, subject), name, fields.get(field, ""), fields.get("force") == "1")
+async def change_setting(request: Request) -> Response:
+    subject, name = path_parameter(request, "subject"), request.url.path.rpartition("/")[2]
+    answer = await _set(request, name, subject)
     if not answer.is_ok:
         return await subject_page(request, subject, status=answer.status, said=answer.problem)
     return go(f"/ui/subjects/{segment(subject)}")
@@ -294,21 +266,26 @@ async def _of_subject(request: Request, what: str, name: str, field: str) -> Res
 
 @server.post("/{what}")
 async def change_server(request: Request) -> Response:
-    what, fields = path_parameter(request, "what"), await form(request)
+    what = path_parameter(request, "what")
     if what not in ("compatibility", "mode"):
         raise FormError(f"The server has no setting {what[:100]!r}.")
-    path = "config" if what == "compatibility" else what
-    answer = await _set(request, (path,), what, fields.get("to", ""), fields.get("force") == "1")
+    answer = await _set(request, what)
     if not answer.is_ok:
         raise ApiError(answer)
     return go("/ui/subjects")
 
 
-async def _set(request: Request, path: tuple[str, ...], name: str, value: str, force: bool) -> ApiAnswer:
-    api = ApiClient(request)
-    if not value:
+async def _set(request: Request, name: str, *subject: str) -> ApiAnswer:
+    """Sets what the form says, of a subject or the server; nothing there takes the setting away."""
+    api, fields, path = (
+        ApiClient(request),
+        await form(request),
+        ("config" if name == "compatibility" else name, *subject),
+    )
+    if not fields.get("to"):
         return await api.send("DELETE", *path)
-    return await api.send("PUT", *path, query={"force": True if force else None}, body={name: value})
+    force = True if fields.get("force") == "1" else None
+    return await api.send("PUT", *path, query={"force": force}, body={name: fields["to"]})
 
 
 @router.get("/{subject}/delete")
@@ -323,15 +300,9 @@ async def _confirm(request: Request, subject: str, version: str, problem: str = 
     versions = live.value if live.is_ok else []
     number = number_of(version)
     permanent = number not in versions if number is not None else not versions
-    return page(
-        "delete.html",
-        status,
-        subject=subject,
-        version="" if number is None else version,
-        numbers=numbers if number is None else [number],
-        permanent=permanent,
-        said=problem,
-    )
+    version, numbers = ("", numbers) if number is None else (version, [number])
+    values = {"subject": subject, "version": version, "numbers": numbers, "permanent": permanent, "said": problem}
+    return page("delete.html", status, **values)
 
 
 @router.post("/{subject}/delete")
@@ -339,9 +310,7 @@ async def delete(request: Request) -> Response:
     api, subject, fields = ApiClient(request), path_parameter(request, "subject"), await form(request)
     version, permanent = fields.get("version", ""), fields.get("permanent") == "1"
     if fields.get("name") != subject:
-        return await _confirm(
-            request, subject, version, "The name was not typed as it stands. Nothing is deleted.", 400
-        )
+        return await _confirm(request, subject, version, "The name is not the subject's. Nothing is deleted.", 400)
     path = ("subjects", subject, *(("versions", version) if version else ()))
     answer = await api.send("DELETE", *path, query={"permanent": permanent})
     if not answer.is_ok:
@@ -354,7 +323,6 @@ _MOST_LINES: Final = 10_000
 _STEPS: Final = 20_000_000
 """Of a comparison, which takes up to lines × lines × how often one is repeated: seconds, not hours, at the worst."""
 
-
 _AROUND: Final = 3
 _LONGEST: Final = 2000
 _ALIKE: Final = 0.4
@@ -364,10 +332,7 @@ Fragments = list[tuple[str, bool]]
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """A line on either side with its number. kind: same, changed, gone or new.
-
-    hidden: how many lines that are the same are left out here; nothing else counts then.
-    """
+    """A line on either side, with its number. kind: same, changed, gone or new. hidden: lines left out here."""
 
     kind: str
     left_number: int | None = None

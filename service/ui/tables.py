@@ -6,12 +6,12 @@ from urllib.parse import urlencode
 from fastapi import Request, Response
 
 from ticdc_bridge.schemas.model.event import MAX_TSO
-from ticdc_bridge.service.ui.pages import ApiClient, PageRouter, go, number_of, page, path_parameter, segment
+from ticdc_bridge.service.ui.pages import ApiClient, ListView, PageRouter, go, number_of, page, path_parameter, segment
 
 router = PageRouter("/ui/tables")
 
-
 _PAGE: Final = 50
+_MOST: Final = 10_000
 
 
 @router.get("")
@@ -19,23 +19,14 @@ async def list_tables(request: Request) -> Response:
     api, query = ApiClient(request), request.query_params
     feeds = await api.need("history", "changefeeds")
     chosen = query.get("changefeed") or (feeds[0]["changefeed"] if feeds else "")
-    start, text = number_of(query.get("from", "")) or 0, query.get("q", "").strip()
-    answer: dict[str, Any] = {"tables": [], "next_offset": None}
+    text, rows = query.get("q", "").strip(), list[dict[str, Any]]()
     drift: dict[str, Any] = {"drift": []}
     if chosen:
-        answer = await api.need("history", "tables", changefeed=chosen, name=text or None, offset=start, limit=_PAGE)
+        answer = await api.need("history", "tables", changefeed=chosen, name=text or None, limit=_MOST)
+        rows = [{**row, "name": f"{row['db']}.{row['table']}"} for row in answer["tables"]]
         drift = await api.need("history", "drift", changefeed=chosen, limit=_PAGE)
-    values = {"changefeed": chosen, "q": text}
-    return page(
-        "tables.html",
-        feeds=feeds,
-        chosen=chosen,
-        q=text,
-        rows=answer["tables"],
-        drift=drift,
-        earlier=urlencode({**values, "from": max(start - _PAGE, 0)}) if start else "",
-        later=urlencode({**values, "from": answer["next_offset"]}) if answer["next_offset"] else "",
-    )
+    view = ListView(request, changefeed=chosen, q=text).fill(rows, len(rows))
+    return page("tables.html", feeds=feeds, chosen=chosen, q=text, view=view, drift=drift)
 
 
 _PERIOD: Final = ("changefeed", "from", "to", "db", "table")
@@ -63,19 +54,15 @@ async def differences(request: Request) -> Response:
         answer = await api.get("history", "diff", **query, inclusive=inclusive, offset=start, limit=_PAGE)
     refused = answer is not None and not answer.is_ok
     values = {**{name: text for name, text in fields.items() if text}, **({"inclusive": "1"} if inclusive else {})}
-    following = answer.value["next_offset"] if answer is not None and answer.is_ok else None
-    return page(
-        "tables_diff.html",
-        answer.status if answer is not None else 200,
-        filled=fields,
-        inclusive=inclusive,
-        feeds=[entry["changefeed"] for entry in feeds],
-        versions=versions,
-        report=answer.value if answer is not None and answer.is_ok else None,
-        earlier=urlencode({**values, "offset": max(start - _PAGE, 0)}) if start else "",
-        later=urlencode({**values, "offset": following}) if following else "",
-        said=answer.problem if answer is not None and refused else "",
-    )
+    report = answer.value if answer is not None and answer.is_ok else None
+    following = report["next_offset"] if report else None
+    shown = {
+        "filled": fields, "inclusive": inclusive, "feeds": [entry["changefeed"] for entry in feeds],
+        "versions": versions, "report": report, "said": answer.problem if answer is not None and refused else "",
+        "earlier": urlencode({**values, "offset": max(start - _PAGE, 0)}) if start else "",
+        "later": urlencode({**values, "offset": following}) if following else "",
+    }  # fmt: skip
+    return page("tables_diff.html", answer.status if answer is not None else 200, **shown)
 
 
 @router.get("/{db}/{table}")
@@ -84,16 +71,17 @@ async def show(request: Request) -> Response:
     api, db, table = ApiClient(request), path_parameter(request, "db"), path_parameter(request, "table")
     query = request.query_params
     when, inclusive = query.get("when", "").strip(), query.get("inclusive") == "1"
-    feed, start = query.get("changefeed") or None, number_of(query.get("from", "")) or 0
+    feed = query.get("changefeed") or None
     if feed is None and (response := await _choose_changefeed(api, db, table, when, inclusive)) is not None:
         return response
-    answer = await api.need("history", db, table, "versions", changefeed=feed, newest=True, offset=start, limit=_PAGE)
+    view = ListView(request, **({"changefeed": feed} if feed else {}))
+    answer = await api.need("history", db, table, "versions", changefeed=feed, newest=True, **view.asked)
     drift = await api.need("history", "drift", changefeed=answer["changefeed"], db=db, table=table, registry=False)
     at = await api.get("history", db, table, "at", when or str(MAX_TSO), inclusive=inclusive, changefeed=feed)
     values = {
-        "db": db, "table": table, "feed": answer["changefeed"], "rows": answer["versions"], "total": answer["total"],
-        "start": start, "later": answer["next_offset"], "drift": drift["drift"], "when": when, "inclusive": inclusive,
-        "found": at.value if at.is_ok else None, "said": at.problem if when and not at.is_ok else "",
+        "db": db, "table": table, "feed": answer["changefeed"], "view": view.fill(answer["versions"], answer["total"]),
+        "drift": drift["drift"], "when": when, "inclusive": inclusive, "found": at.value if at.is_ok else None,
+        "said": at.problem if when and not at.is_ok else "",
     }  # fmt: skip
     return page("table.html", at.status if values["said"] else 200, **values)
 

@@ -1,7 +1,4 @@
-"""Pages of Kafka's topics: which there are, the last messages of one, decoded, and dead letters.
-
-Dead letters are shown by reason, and sent again after a dry run and a question.
-"""
+"""Pages of Kafka's topics: which there are, the last messages of one, decoded, and dead letters by reason."""
 
 import json
 from typing import Any, Final
@@ -14,12 +11,12 @@ from ticdc_bridge.service.ui.pages import (
     ApiClient,
     ApiError,
     FormError,
+    ListView,
     PageRouter,
     form_fields,
     go,
     number_of,
     page,
-    page_links,
     path_parameter,
     segment,
 )
@@ -27,7 +24,6 @@ from ticdc_bridge.service.ui.pages import (
 router = PageRouter("/ui/topics")
 
 _DEAD: Final = "/ui/dead-letters"
-_PAGE: Final = 50
 _COUNTS: Final = (10, 20, 50, 100, 200)
 _MOST: Final = 500
 _FILTERS: Final = ("last", "partition", "offset", "time", "key", "format", "changefeed")
@@ -43,15 +39,13 @@ async def list_topics(request: Request) -> Response:
 async def _list(request: Request, dead: bool) -> Response:
     """Topics by name; dead: only those of dead letters, which jobs reported, or whose names say so."""
     query = request.query_params
-    text, start = query.get("q", "").strip(), number_of(query.get("from", "")) or 0
-    answer = await ask_kafka(
-        ApiClient(request), "topics", name=text or None, deadLetters=dead, offset=start, limit=_PAGE
-    )
+    text = query.get("q", "").strip()
+    view = ListView(request, q=text)
+    answer = await ask_kafka(ApiClient(request), "topics", name=text or None, deadLetters=dead, **view.asked)
     listed: dict[str, Any] = answer.value if answer.is_ok else {"topics": [], "total": 0}
-    path = _DEAD if dead else "/ui/topics"
     values = {
-        "rows": listed["topics"], "pages": page_links(path, {"q": text}, start, _PAGE, listed["total"]), "path": path,
-        "dead": dead, "q": text, "asked": answer.is_ok, "said": problem_of(answer),
+        "view": view.fill(listed["topics"], listed["total"]), "path": _DEAD if dead else "/ui/topics", "dead": dead,
+        "q": text, "asked": answer.is_ok, "said": problem_of(answer),
     }  # fmt: skip
     return page("topics.html", status_of(answer), **values)
 
@@ -74,10 +68,8 @@ async def show(request: Request) -> Response:
     found, newer = answer.value if answer.is_ok else None, ""
     if found and offset is not None and not wanted["key"]:
         found["messages"] = [entry for entry in found["messages"] if entry["offset"] >= offset]
-        found["older"], newer = (
-            f"{partition}:{offset}" if offset else "",
-            urlencode({**filled, "offset": offset + count}),
-        )
+        found["older"] = f"{partition}:{offset}" if offset else ""
+        newer = urlencode({**filled, "offset": offset + count})
     kept = {name: text for name, text in filled.items() if name not in ("offset", "time")}
     kept |= {} if partition is None else {"partition": str(partition)}
     feeds = await api.get("history", "changefeeds")
@@ -144,15 +136,12 @@ async def show_letters(request: Request) -> Response:
 
 async def _topic_page(request: Request, topic: str, **more: Any) -> Response:
     answer = await ask_kafka(ApiClient(request), "topics", topic, "dead-letters")
-    values = {"done": None, "said": problem_of(answer), "status": status_of(answer), **more}
-    return page(
-        "dead_letters.html",
-        values.pop("status"),
-        topic=topic,
-        found=answer.value if answer.is_ok else None,
-        ends=json.dumps(answer.value["ends"]) if answer.is_ok else "",
-        **values,
-    )
+    values = {
+        "done": None, "said": problem_of(answer), "status": status_of(answer), "topic": topic,
+        "found": answer.value if answer.is_ok else None,
+        "ends": json.dumps(answer.value["ends"]) if answer.is_ok else "", **more,
+    }  # fmt: skip
+    return page("dead_letters.html", values.pop("status"), **values)
 
 
 @dead_letter_router.post("/{topic}/replay")
@@ -172,14 +161,9 @@ async def replay(request: Request) -> Response:
         left = sum(entry["count"] for entry in answer.value["left_out"])
         counts = {"sent": answer.value["sent"], "left": left, "failed": answer.value["too_many_attempts"]}
         return go(f"/ui/dead-letters/{segment(topic)}?{urlencode(counts)}")
-    return page(
-        "replay.html",
-        topic=topic,
-        plan=answer.value,
-        reasons=reasons,
-        filled={name: fields.get(name, "") for name in ("since", "max_attempts")},
-        ends=json.dumps(answer.value["ends"]),
-    )
+    filled = {name: fields.get(name, "") for name in ("since", "max_attempts")}
+    ends = json.dumps(answer.value["ends"])
+    return page("replay.html", topic=topic, plan=answer.value, reasons=reasons, filled=filled, ends=ends)
 
 
 def _question(fields: dict[str, str]) -> dict[str, Any]:

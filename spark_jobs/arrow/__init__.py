@@ -1,3 +1,1 @@
-"""Arrow batches of messages, rows and change events, in this process and in Spark's workers. No session, no Spark
-classes.
-"""
+"""Arrow batches of messages, rows and change events, here and in Spark's workers. No session, no Spark classes."""

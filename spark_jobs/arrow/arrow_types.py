@@ -1,20 +1,18 @@
 """Spark's types as Arrow's, in the form in which mapInArrow and Python data sources exchange rows.
 
-pyspark has this as an inner function, whose parameters differ between Spark 4.0, 4.1, 4.2 and 4.3; what is here needs
-`StructType.jsonValue` and `StructType.fromJson` alone, which are public. Times with a zone are in UTC, whatever the
-session's zone is: Arrow's numbers are the same.
+pyspark has an inner function for it, whose parameters differ between 4.0 and 4.3. Times with a zone are in UTC,
+whatever the session's zone is.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow
+from ticdc_bridge.spark_jobs.arrow.library import pa
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-pa: Any = pyarrow  # the stubs know less than the library
 
 _ARROW = {
     "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(),

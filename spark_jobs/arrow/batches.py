@@ -1,8 +1,4 @@
-"""Batches with Kafka's columns, their readers, and what kernels and codec made of them put in order again.
-
-A batch is read in parts: (messages, what kernels made of them, what they left to the codec). No session, no Spark
-classes.
-"""
+"""Batches with Kafka's columns, their readers, and what kernels and codec made of them put in order again."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,14 +8,13 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar import READERS
 from ticdc_bridge.schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, find_distinct, freeze
 from ticdc_bridge.schemas.formats.framing import SCHEMA_HEADERS, is_carried
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
+from ticdc_bridge.spark_jobs.arrow.library import array_of, pa, pc
 from ticdc_bridge.spark_jobs.arrow.table_columns import table_columns_of
 from ticdc_bridge.spark_jobs.arrow.worker_cache import get_cached
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
@@ -28,9 +23,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
-
-pa: Any = pyarrow  # the stubs know less than the library
-
 
 FEW = 32
 """In batches with fewer messages the kernels' fixed costs are more than what they save."""
@@ -114,9 +106,9 @@ def _named_by_headers(batch: Any) -> Any:
     flat = column.flatten()
     if not len(flat):
         return None
-    match = pyarrow.compute.is_in(flat.field("key"), value_set=_SCHEMA_HEADERS)
+    match = pc.is_in(flat.field("key"), value_set=_SCHEMA_HEADERS)
     named = np.zeros(batch.num_rows, bool)
-    named[np.asarray(pyarrow.compute.list_parent_indices(column))[np.asarray(match)]] = True
+    named[np.asarray(pc.list_parent_indices(column))[np.asarray(match)]] = True
     return named if named.any() else None
 
 
@@ -204,18 +196,14 @@ def size(binaries: Binaries) -> int:
 
 def arrow_array(binaries: Binaries, kind: Any) -> Any:
     """Byte strings as an Arrow array, binary or string, without a copy of the bytes."""
-    valid = np.asarray(binaries.valid)
-    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    offsets = pa.py_buffer(np.ascontiguousarray(binaries.offsets, dtype=np.int32))
-    data = pa.py_buffer(np.ascontiguousarray(binaries.data))
-    return pa.Array.from_buffers(kind, len(valid), [validity, offsets, data])
+    offsets = np.ascontiguousarray(binaries.offsets, dtype=np.int32)
+    return array_of(kind, np.asarray(binaries.valid), offsets, np.ascontiguousarray(binaries.data))
 
 
 def op_array(ops: Any) -> Any:
     """The letters of rows' ops (uint8: c, u or d) as an Arrow array of text."""
     positions = np.arange(len(ops) + 1, dtype=np.int32)
-    buffers = [None, pa.py_buffer(positions), pa.py_buffer(np.ascontiguousarray(ops))]
-    return pa.Array.from_buffers(pa.string(), len(ops), buffers)
+    return array_of(pa.string(), np.ones(len(ops), bool), positions, np.ascontiguousarray(ops))
 
 
 def numbers_in_message(message: Any) -> Any:
@@ -230,10 +218,10 @@ def numbers_in_message(message: Any) -> Any:
     return (positions - np.maximum.accumulate(np.where(begins, positions, 0))).astype(np.int32)
 
 
-def count_rows(rows: Rows, more: Mapping[str, Any], mask: Any, topics: Topics, summary: Summary) -> None:
+def count_rows(rows: Rows, more: Mapping[str, Any], mask: Any, topics: Topics, summary: Summary | None) -> None:
     """Counts messages that kernels took as `Summary.count` does each. more: flags beside those of the rows."""
     message = rows.message[mask]
-    if not len(message):
+    if summary is None or not len(message):
         return
     summary.messages += 1 + int(np.count_nonzero(message[1:] != message[:-1]))
     ops = np.bincount(rows.op[mask], minlength=256)
@@ -254,11 +242,13 @@ def count_rows(rows: Rows, more: Mapping[str, Any], mask: Any, topics: Topics, s
             summary.flags[name.partition(":")[0]] += count
 
 
-def leave_out(rows: Rows, chosen: TableChoice, slow: Any, summary: Summary | None) -> Any:
-    """Which rows (bool) are made by kernels, where only some tables' are taken; the others are counted.
+def leave_out(rows: Rows, chosen: TableChoice | None, slow: Any, summary: Summary | None) -> Any:
+    """Which rows (bool) are made by kernels. chosen: the tables that are taken, rows of others are counted; None: all.
 
     slow: the messages that are left to the codec; those with rows of both kinds become some.
     """
+    if chosen is None:
+        return ~slow[rows.message]
     taken = np.array([chosen.takes(shape.table.id) for shape in rows.shapes], bool)[rows.shape]
     has_taken, has_others = np.zeros(len(slow), bool), np.zeros(len(slow), bool)
     has_taken[rows.message[taken]] = True

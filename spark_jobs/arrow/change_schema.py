@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import pyarrow
-
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, struct
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.arrow.arrow_types import (
@@ -16,12 +14,12 @@ from ticdc_bridge.spark_jobs.arrow.arrow_types import (
     spark_schema_of,
     sql_type_of,
 )
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.io.parquet import HEADERS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-pa: Any = pyarrow  # the stubs know less than the library
 
 _TEXT, _TEXTS, _TIME, _BYTES = pa.string(), pa.list_(pa.string()), pa.timestamp("us", "UTC"), pa.binary()
 PLAIN_ROW: Any = pa.map_(_TEXT, _TEXT)
@@ -72,7 +70,7 @@ def change_type(row: StructType | None = None, headers: bool = True) -> StructTy
 
 @lru_cache(64)
 def tidb_row(table: Table, types: SparkTypes = EXACT, certain: bool = True) -> StructType:
-    """`row_type` with each column's TiDB type as metadata (schemas.model.spark_types.metadata_of)."""
+    """The struct of a table's rows, with each column's TiDB type as metadata (schemas.model.spark_types)."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(struct(table, types, certain))

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow
 
 from ticdc_bridge.schemas import columnar
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
@@ -16,13 +15,11 @@ from ticdc_bridge.schemas.model.ports import SchemaSource
 from ticdc_bridge.spark_jobs.arrow import batches as cells
 from ticdc_bridge.spark_jobs.arrow.batches import BatchReader, several_flags
 from ticdc_bridge.spark_jobs.arrow.binary_rows import binary_rows
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.table_columns import LEFT, OF_TABLE
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
-
-pa: Any = pyarrow  # the stubs know less than the library
-
 
 _POSITION_COLUMNS = frozenset(("topic", "partition", "offset", "timestamp"))
 _OP_BITS = 18  # of a TSO, below its milliseconds
@@ -83,15 +80,12 @@ class ChangeReader(BatchReader):
         slow[rows.message[several_flags(rows)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
         build_images = self._structs(rows, slow) if self._is_typed else self._maps(rows, slow)
-        mask = ~slow[rows.message]
-        if self._config.chosen is not None:
-            mask = cells.leave_out(rows, self._config.chosen, slow, summary)
+        mask = cells.leave_out(rows, self._config.chosen, slow, summary)
         chosen = np.flatnonzero(mask)
         columns = _columns(rows, chosen, batch, self._schema) | self._names(rows, chosen)
         columns |= build_images(chosen)
         arrays = [columns[f.name] if f.name in columns else pa.nulls(len(chosen), f.type) for f in self._schema]
-        if summary is not None:
-            cells.count_rows(rows, {}, mask, topics, summary)
+        cells.count_rows(rows, {}, mask, topics, summary)
         return ChangeBatch(rows.message[mask], pa.RecordBatch.from_arrays(arrays, schema=self._schema)), slow
 
     def _names(self, rows: Rows, chosen: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Change events in a DataFrame (spark_jobs.arrow.change_schema.CHANGES) → messages, in Spark's Python workers.
 
-Rows come as map<string,string> in plain form or as structs of typed columns. What their columns are is told by table
-definitions, else by the Avro schema that the event's schema_id names.
+Columns are told by table definitions, else by the Avro schema that the event's schema_id names.
 """
 
 from __future__ import annotations
@@ -37,10 +36,9 @@ _OPS = ("c", "u", "d", "r")
 
 @dataclass(frozen=True)
 class EncodeBatches:
-    """Change events → spark_jobs.arrow.change_schema.MESSAGES. read: where their columns are known; write:
-    the format.
+    """Change events → spark_jobs.arrow.change_schema.MESSAGES. read: where columns are known; write: the format.
 
-    An event that can't be written gives a row with `error` and no key or value; one that came as an error, that error.
+    An event that can't be written, or came as an error, gives a row with `error` and no key or value.
     """
 
     read: CodecConfig

@@ -22,16 +22,21 @@ def timestamp_of(milliseconds: int | None) -> datetime | int | None:
     return milliseconds * 1000
 
 
+def message_row(message: Message) -> dict[str, Any]:
+    """A message as a row with Kafka's columns, but for its offset."""
+    return {
+        "topic": message.topic, "partition": message.partition, "key": message.key, "value": message.value,
+        "timestamp": timestamp_of(message.timestamp),
+        "headers": [{"key": name, "value": value} for name, value in message.headers],
+    }  # fmt: skip
+
+
 def message_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]]:
     """What a message became, as rows of MESSAGES; one that failed is itself with its error; for what is not written
     see UNWRITTEN (spark_jobs.arrow.change_schema)."""
     error = None if result.error is None else {"code": result.error.code, "detail": result.error.detail}
     for message in result.out if error is None else (origin,):
-        yield {
-            "topic": message.topic, "partition": message.partition, "key": message.key, "value": message.value,
-            "timestamp": timestamp_of(message.timestamp), "error": error,
-            "headers": [{"key": name, "value": value} for name, value in message.headers],
-        }  # fmt: skip
+        yield {**message_row(message), "error": error}
     for kind in result.skipped:
         yield {"headers": [], "error": {"code": None, "detail": kind}}
 

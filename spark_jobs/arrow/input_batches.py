@@ -4,17 +4,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-import pyarrow
-
 from ticdc_bridge.schemas.formats.framing import names_schema
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.io.endpoints import plain_item
 from ticdc_bridge.spark_jobs.io.message_files import message_of_row, parse_line
 from ticdc_bridge.spark_jobs.io.parquet import HEADERS
-
-pa: Any = pyarrow  # the stubs know less than the library
-
 
 _STAMP = pa.timestamp("us", "UTC")
 _COLUMNS = {
@@ -27,8 +23,7 @@ _MOST_MS = 1 << 53  # a timestamp in microseconds is an int64
 def messages_of_lines(batch: Any) -> Any:
     """A batch with the column `line` → Kafka's columns, and its own others; any other batch as it is.
 
-    `line` stays where it is no message (it is empty, or wrong, or can't stand in the columns): nothing else is known
-    of it then. Everywhere else it is null.
+    `line` stays, alone, where it is no message or can't stand in the columns; everywhere else it is null.
     """
     if "line" not in batch.schema.names or "value" in batch.schema.names:
         return batch

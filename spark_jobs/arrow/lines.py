@@ -1,7 +1,6 @@
 """Arrow batches of messages → lines of the plain form, by compiled readers and a compiled writer.
 
-What the kernels leave goes through the plain codec message by message; what comes out, counts included, is what
-`message_codec.decode_one` and `message_codec.plain_lines` give for each message. No session, no Spark classes.
+What the kernels leave goes through the plain codec; the outcome, counts included, is `message_codec`'s.
 """
 
 from dataclasses import dataclass
@@ -9,8 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.kernels.plain_lines import NONE
@@ -19,11 +16,9 @@ from ticdc_bridge.schemas.columnar.rows import Rows, RowsReader
 from ticdc_bridge.schemas.plain.writer import b64, json_line
 from ticdc_bridge.spark_jobs.arrow import batches as cells
 from ticdc_bridge.spark_jobs.arrow.batches import BatchReader, several_flags
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 _POSITION_COLUMNS = frozenset(("topic", "partition", "offset"))
 _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 bits
@@ -31,9 +26,7 @@ _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 
 
 @dataclass(frozen=True, slots=True)
 class LineBatch:
-    """Lines that the kernels wrote, in message order: each one's message in the batch (int64), its number among those
-    of the message (int32), and its text (an Arrow array).
-    """
+    """Lines that kernels wrote, in message order: of which message (int64), its number there (int32), its text."""
 
     origin: Any
     number: Any
@@ -41,10 +34,7 @@ class LineBatch:
 
 
 def can_write_lines(config: CodecConfig, marked: bool = False) -> bool:
-    """True if lines of what a side reads are written by kernels.
-
-    Rows that a checksum judges go through the plain codec, and so do events with marks.
-    """
+    """True if kernels write lines of what is read: not of rows that a checksum judges, nor of events with marks."""
     is_readable = config.format in EXTRA_FIELDS and (config.tables is not None or config.format == "avro")
     return COMPILED and is_readable and not (config.verify_checksum or marked)
 
@@ -74,11 +64,8 @@ class LineReader(BatchReader):
         if len(written.data) > _MOST_BYTES:
             raise ValueError("too many lines for one batch")
         lines = _with_headers(cells.arrow_array(written, pa.string()), batch, rows.message)
-        mask = ~slow[rows.message]
-        if self._config.chosen is not None:
-            mask = cells.leave_out(rows, self._config.chosen, slow, summary)
-        if summary is not None:
-            cells.count_rows(rows, {}, mask, topics, summary)
+        mask = cells.leave_out(rows, self._config.chosen, slow, summary)
+        cells.count_rows(rows, {}, mask, topics, summary)
         message, chunk = rows.message, cells.numbers_in_message(rows.message)
         if not mask.all():
             which = np.flatnonzero(mask)

@@ -1,7 +1,6 @@
 """Arrow batches of messages → messages of another format, by compiled readers and writers (schemas.columnar).
 
-What the kernels leave, a message or one of its rows, goes through the plain codec message by message; what comes out,
-errors and counts included, is what `message_codec.transcode_one` gives for each message. No session, no Spark classes.
+What the kernels leave goes through the plain codec; the outcome, counts included, is that of `message_codec`.
 """
 
 from collections.abc import Callable
@@ -10,37 +9,20 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar import READERS, WRITERS
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.rows import Rows, RowsReader, RowsWriter, Topics
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.arrow.batches import (
-    FEW,
-    BatchReader,
-    arrow_array,
-    carried_array,
-    count_rows,
-    instantiate,
-    leave_out,
-    milliseconds,
-    numbers_in_message,
-    other_messages,
-    read_rows,
-    reader_of,
-    size,
-)
+from ticdc_bridge.spark_jobs.arrow import batches as cells
+from ticdc_bridge.spark_jobs.arrow.batches import BatchReader
 from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.worker_cache import get_cached
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import table_topic_by_rule
-
-pa: Any = pyarrow  # the stubs know less than the library
-
 
 _BY_OPTIONS = frozenset(["craft", "debezium"])
 """Writers that nothing but their options and the rows is of account to."""
@@ -92,7 +74,7 @@ class KernelOutput:
             if array is None:
                 array = chunk.column(field.name)
                 array = array if which is None else array.take(which)
-                array = carried_array(array) if field.name == "headers" else array
+                array = cells.carried_array(array) if field.name == "headers" else array
             arrays.append(array if array.type == field.type else array.cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -101,9 +83,7 @@ class Transcoder(BatchReader):
     """Messages → messages of another format. SetupError where a source of schemas or tables is away."""
 
     def __init__(self, read: CodecConfig, write: CodecConfig, topic: str | None = None, marked: bool = False) -> None:
-        """topic, marked: as `message_codec.transcode_one` has them; with marks everything goes through the plain
-        codec.
-        """
+        """topic, marked: as `message_codec.transcode_message` has them; with marks all goes by the plain codec."""
         super().__init__(read, can_transcode(read.format, write.format) and not marked, frozenset(("topic",)))
         self._write, self._topic, self._marked = write, topic, marked
 
@@ -114,36 +94,33 @@ class Transcoder(BatchReader):
 
     @cached_property
     def _reader(self) -> RowsReader:
-        return reader_of(self._config, without_extra=self._write.format != "avro")
+        return cells.reader_of(self._config, without_extra=self._write.format != "avro")
 
     @cached_property
     def _writer(self) -> RowsWriter:
         config = self._write
-        make: Callable[[], RowsWriter] = partial(instantiate, WRITERS[config.format], config)
+        make: Callable[[], RowsWriter] = partial(cells.instantiate, WRITERS[config.format], config)
         return get_cached((WRITERS[config.format], config.options), make) if config.format in _BY_OPTIONS else make()
 
     def _build_output(
         self, batch: Any, rows: Rows, left: Any, topics: Topics, summary: Summary | None
     ) -> tuple[KernelOutput, Any]:
-        stamps, odd = milliseconds(batch.column("timestamp"))
+        stamps, odd = cells.milliseconds(batch.column("timestamp"))
         to = Topics(topics.names, topics.of[rows.message])
         if self._topic is not None:
             to = Topics([table_topic_by_rule(self._topic, s.table.id) for s in rows.shapes], rows.shape)
         output = self._writer.write(rows, to, stamps[rows.message])
-        if max(size(output.keys), size(output.values)) > _MOST_BYTES:
+        if max(cells.size(output.keys), cells.size(output.values)) > _MOST_BYTES:
             raise ValueError("too many bytes for one batch")
-        slow = other_messages(batch, rows, left)
+        slow = cells.other_messages(batch, rows, left)
         # Rows with nothing but their key that are no deletes: few formats have a form for them (codec._encode).
         key_only = np.array([s.key_only for s in rows.shapes], bool)
         refused = key_only[rows.shape] & (rows.op != ord("d")) if key_only.any() else False
         slow[rows.message[output.left | refused]] = True
         slow |= odd
-        mask = ~slow[rows.message]
-        if self._config.chosen is not None:
-            mask = leave_out(rows, self._config.chosen, slow, summary)
-        if summary is not None:
-            count_rows(rows, output.flags, mask, topics, summary)
-        keys, values = arrow_array(output.keys, pa.binary()), arrow_array(output.values, pa.binary())
+        mask = cells.leave_out(rows, self._config.chosen, slow, summary)
+        cells.count_rows(rows, output.flags, mask, topics, summary)
+        keys, values = cells.arrow_array(output.keys, pa.binary()), cells.arrow_array(output.values, pa.binary())
         message, of = np.asarray(rows.message), np.asarray(to.of)
         if output.within is not None:
             mask = mask & ~output.within
@@ -151,7 +128,7 @@ class Transcoder(BatchReader):
             which = np.flatnonzero(mask)
             keys, values, message = keys.take(pa.array(which)), values.take(pa.array(which)), message[which]
             of = of[which]
-        return KernelOutput(message, numbers_in_message(message), keys, values, Topics(to.names, of)), slow
+        return KernelOutput(message, cells.numbers_in_message(message), keys, values, Topics(to.names, of)), slow
 
 
 class RowFinder:
@@ -162,16 +139,16 @@ class RowFinder:
 
     @cached_property
     def _reader(self) -> RowsReader:
-        return reader_of(self._read)
+        return cells.reader_of(self._read)
 
     def find_others(self, batch: Any) -> Any:
         """The messages that are not surely rows and nothing else; all where there is no kernel, or no definitions."""
         is_readable = COMPILED and self._read.format in READERS and self._read.tables is not None
-        if not is_readable or batch.num_rows < FEW or not {"topic", "line"} & set(batch.schema.names):
+        if not is_readable or batch.num_rows < cells.FEW or not {"topic", "line"} & set(batch.schema.names):
             return batch
         batch = messages_of_lines(batch)
         try:
-            rows, left, _ = read_rows(self._reader, batch)
+            rows, left, _ = cells.read_rows(self._reader, batch)
         except SetupError:
             return batch  # definitions are away: whoever needs a message's table says so
-        return batch.filter(pa.array(other_messages(batch, rows, left)))
+        return batch.filter(pa.array(cells.other_messages(batch, rows, left)))

@@ -1,9 +1,7 @@
 """One table's columns of what compiled readers read: whose rows are they, do their values fit, and what Arrow has of
 them.
 
-Used by all that makes typed rows of messages in batches: the workers of `decode(table=)`, `--table` in this process and
-the data source; and, for maps and lines, to find the rows that the view may refuse. What is not surely read as the
-plain codec does it is left to that codec, which says why (`spark_jobs.pipeline.table_view`).
+What is not surely read as the plain codec does it is left to that codec, which says why (pipeline.table_view).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar.columns import ColumnValues, cells_of, read_columns
 from ticdc_bridge.schemas.columnar.rows import Rows, RowShape
@@ -23,11 +19,9 @@ from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import integer_limits
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of
+from ticdc_bridge.spark_jobs.arrow.library import array_of, pa, pc
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.table_view import READ, TableView, default_of, transition_dates
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 OF_TABLE, OTHERS, LEFT = 0, 1, 2
 """What rows of a shape are: the table's, another table's, or for the plain codec to read."""
@@ -61,10 +55,7 @@ class TableColumns:
 
     # ---- shapes
     def locate(self, rows: Rows, key: tuple[str, ...] | None = None) -> tuple[Any, Any]:
-        """(what each row is: OF_TABLE, OTHERS or LEFT; where the cells of each shape are among the columns).
-
-        key: the names of the key that our rows have; None: any.
-        """
+        """(what each row is; where each shape's cells are among the columns). key: that our rows have; None: any."""
         shapes = [self._locate_shape(shape, key) for shape in rows.shapes]
         of_shape = np.array([of for of, _ in shapes], np.int64)
         positions = np.array([pieces for _, pieces in shapes], np.int64).reshape(len(shapes), len(self.columns))
@@ -139,10 +130,7 @@ class TableColumns:
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0))
 
     def find_doubtful(self, rows: Rows) -> Any:
-        """Which rows (bool) of the table the view may refuse, flag, add to or write as other texts.
-
-        ValueError as of `read_columns`.
-        """
+        """Which rows (bool) of the table the view may refuse, flag or write otherwise. ValueError of `read_columns`."""
         status, positions = self.locate(rows)
         odd = np.array([self._has_other_texts(shape) for shape in rows.shapes], bool)[rows.shape]
         wrong = (status == LEFT) | (odd & (status == OF_TABLE))
@@ -234,10 +222,6 @@ def row_type(columns: Sequence[Column]) -> Any:
     return pa.struct([pa.field(c.name, arrow_type(c)) for c in columns])
 
 
-def _validity(valid: Any) -> Any:
-    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
 def array_of_column(typed: ColumnValues) -> Any:
     """A typed column in the column's exact type."""
     return _ARRAYS[typed.form](typed)
@@ -250,17 +234,15 @@ def _plain_numbers(typed: ColumnValues) -> Any:
         pairs[:, 0] = typed.values
         return _decimals(ColumnValues(typed.column, "decimal", pairs, typed.valid))
     narrow = typed.values.astype(kind.to_pandas_dtype())  # a copy: what it is a slice of is much larger
-    return pa.Array.from_buffers(kind, len(narrow), [_validity(typed.valid), pa.py_buffer(narrow)])
+    return array_of(kind, typed.valid, narrow)
 
 
 def _decimals(typed: ColumnValues) -> Any:
-    buffers = [_validity(typed.valid), pa.py_buffer(typed.values)]
-    return pa.Array.from_buffers(arrow_type(typed.column), len(typed.valid), buffers)
+    return array_of(arrow_type(typed.column), typed.valid, typed.values)
 
 
 def _texts(typed: ColumnValues) -> Any:
-    buffers = [_validity(typed.valid), pa.py_buffer(typed.offsets), pa.py_buffer(typed.values)]
-    return pa.Array.from_buffers(arrow_type(typed.column), len(typed.valid), buffers)
+    return array_of(arrow_type(typed.column), typed.valid, typed.offsets, typed.values)
 
 
 def _bits(typed: ColumnValues) -> Any:

@@ -1,17 +1,12 @@
-"""Change events with rows in plain form → columns of their table's types, where nothing about them is out of the
-ordinary. The rest is Spark's SQL's (spark_jobs.lake.row_values), which converts what can be and says what can't.
-"""
+"""Change events in plain form → columns of their table's types; what is unusual is Spark's (lake.row_values)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
+from ticdc_bridge.spark_jobs.arrow.library import array_of, pa, pc
 
 ORDER = {"\0commit_ts": "commit_ts", "\0position": "position", "\0row": "row"}
 """What orders changes of one key, by names that no column of a table has: columns of change events."""
@@ -45,12 +40,8 @@ class TableShape:
 def typed_changes(changes: Any, shape: TableShape) -> tuple[Any, Any]:
     """Upserts, with all columns, and deletes, with those of the key; both with ORDER. An update of the key is both.
 
-    Args:
-        changes: an Arrow table with the columns `op`, `before`, `after` (maps), `flags` and those of ORDER.
-        shape: of the table that all of them are of.
-
-    Raises:
-        UnusualChanges: a change that Spark has to look at.
+    changes: an Arrow table with `op`, `before`, `after` (maps), `flags` and ORDER, all of the table of `shape`.
+    UnusualChanges for one that Spark has to look at.
     """
     times = changes.column("commit_ts")
     if times.null_count or (len(times) and pc.min(times).as_py() <= shape.since):
@@ -117,6 +108,8 @@ def _typed(texts: Any, column: ColumnShape) -> Any:
     """ValueError, ArrowInvalid for a text that is none of the column's values, or means two times."""
     if column.is_bytes:
         return _bytes_of(texts, column.kind)
+    if pa.types.is_temporal(column.kind) and pc.any(pc.starts_with(texts, "0000")).as_py():
+        raise ValueError("a date of the year 0")  # which Arrow has, and Spark's types do not
     if pa.types.is_timestamp(column.kind) and column.kind.tz is not None:
         return pc.assume_timezone(texts.cast(pa.timestamp("us")), column.zone).cast(column.kind)
     return texts.cast(column.kind)
@@ -131,5 +124,4 @@ def _bytes_of(texts: Any, kind: Any) -> Any:
         raise ValueError("half a byte")
     data = bytes.fromhex("".join(digits.drop_null().to_pylist()))
     ends = np.concatenate((np.zeros(1, np.int32), np.cumsum(halves // 2, dtype=np.int32)))
-    validity = pa.py_buffer(np.packbits(np.asarray(texts.is_valid()), bitorder="little"))
-    return pa.Array.from_buffers(kind, len(texts), [validity, pa.py_buffer(ends), pa.py_buffer(data)])
+    return array_of(kind, np.asarray(texts.is_valid()), ends, data)

@@ -92,10 +92,7 @@ class _Schemas(FileSchemas):
 @cache
 @_reports_slow_steps
 def warm_transcode(read: str, write: str) -> bool:
-    """Compiles what transcodes between two formats, or loads it: once in a process; workers find it in the cache.
-
-    Out: False where there are no kernels for them.
-    """
+    """Compiles what transcodes between two formats, or loads it; workers find it in the cache. False: no kernels."""
     from ticdc_bridge.spark_jobs.arrow.messages import Transcoder, can_transcode
 
     if not can_transcode(read, write):
@@ -109,10 +106,7 @@ def warm_transcode(read: str, write: str) -> bool:
 @cache
 @_reports_slow_steps
 def warm_changes(read: str, in_view: bool = False) -> bool:
-    """As `warm_transcode`, what decodes a format to change events with plain maps.
-
-    in_view: a table's, whose values are held to its columns.
-    """
+    """As `warm_transcode`, what decodes to change events with plain maps. in_view: a table's, held to its columns."""
     from ticdc_bridge.schemas import columnar
     from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
     from ticdc_bridge.schemas.columnar.plain_lines import plain_texts
@@ -188,10 +182,7 @@ def read_sample_rows(read: str, binary: bool = False) -> Iterator[tuple[Any, Any
 
 
 def _sample(read: str, with_positions: bool = False) -> tuple[CodecConfig, Any]:
-    """A side, and messages of the format that it reads: inserts, updates and deletes of all types.
-
-    with_positions: with the partitions and offsets that they are from.
-    """
+    """A side, and inserts, updates, deletes of all types in its format. with_positions: with partition and offset."""
     import pyarrow as pa
 
     schemas = _Schemas()

@@ -1,7 +1,4 @@
-"""What stays compiled from one task of a Python worker to the next: a micro-batch is a task, and often a short one.
-
-Kept is only what follows from texts and options. What a registry or a history answered is asked again by each task.
-"""
+"""What stays compiled from one task of a Python worker to the next: only what follows from texts and options."""
 
 import threading
 from collections.abc import Callable, Hashable

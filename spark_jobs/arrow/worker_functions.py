@@ -1,7 +1,4 @@
-"""What runs in Spark's Python workers: Arrow batches of messages through the codecs. No session, no Spark classes.
-
-A worker compiles its decoder once per task; schemas are looked up once per id.
-"""
+"""What runs in Spark's Python workers: Arrow batches of messages through the codecs. No session, no Spark classes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,10 +21,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 # ---- the DataFrame API
 @dataclass(frozen=True)
 class DecodeBatches:
-    """Messages → change events, with rows that spark_jobs.spark.left_out_rows.without_skipped counts.
-
-    schema, key: as of spark_jobs.arrow.changes.ChangeReader.
-    """
+    """Messages → change events, and rows for messages without one. schema, key: as of arrow.changes.ChangeReader."""
 
     config: CodecConfig
     schema: Any
@@ -44,9 +38,7 @@ class DecodeBatches:
 
 @dataclass(frozen=True)
 class TranscodeBatches:
-    """Messages → messages (spark_jobs.arrow.change_schema.MESSAGES); one that fails is itself, with its
-    error.
-    """
+    """Messages → messages (spark_jobs.arrow.change_schema.MESSAGES); one that fails is itself, with its error."""
 
     read: CodecConfig
     write: CodecConfig
@@ -86,11 +78,9 @@ def _process_batches(
 
 
 def rescue(config: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, Any, Any], Any]:
-    """(key, value, topic, headers) arrays → struct array: the change events that the in-process decoder makes of each
-    message, with rows of the table.
+    """(key, value, topic, headers) arrays → struct array: the change events that the in-process decoder makes of each.
 
-    Null for a message that was not sent (topic null). An event is of the kind "other" if it is of another table.
-    kind: the Arrow type of the result, with fields of spark_jobs.arrow.change_schema.change_schema.
+    Null without a topic: it was not sent. Kind "other": of another table. kind: the result's Arrow type.
     """
 
     # Spark infers the kind of function from exactly these annotations.

@@ -54,9 +54,6 @@ def _has_values(file: Path, root: Path) -> bool:
 
 
 def origin_of(path: Path) -> tuple[str, int, int]:
-    """(topic, partition, first offset) of what Connect's sinks call `<topic>+<partition>+<offset>.avro`.
-
-    Partition -1 for another name.
-    """
+    """(topic, partition, first offset) of Connect's `<topic>+<partition>+<offset>.avro`; partition -1 of others."""
     match = _ARCHIVED.match(path.stem)
     return (match[1], int(match[2]), int(match[3])) if match else (path.stem, -1, 0)

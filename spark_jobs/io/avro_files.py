@@ -40,10 +40,7 @@ _IN_ENVELOPE = (
 
 
 class ArchivedSchema(NamedTuple):
-    """The schema of files' records, under the id that their messages have, and a subject's name for it.
-
-    version: by age among all of an archive's, the newest has the highest.
-    """
+    """The schema of files' records, the id and subject of its messages, and its version: the newest has the highest."""
 
     subject: str
     version: int
@@ -288,10 +285,7 @@ _INFLATE: dict[str, Callable[[bytes], bytes]] = {
 
 # ---- writing
 class ArchiveWriter(AtomicFile):
-    """Records, which are the values of messages without a header, to FILE.avro in blocks (deflate).
-
-    The file appears under its name when it is complete. The same records give the same bytes.
-    """
+    """Values without their messages' headers to FILE.avro in blocks (deflate): all or nothing, and reproducible."""
 
     def __init__(self, path: Path, schema: str) -> None:
         super().__init__(path, "Avro")

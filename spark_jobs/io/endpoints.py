@@ -53,10 +53,7 @@ _NO_FILES = (
 def read_source(
     location: str, kafka: KafkaClient, options: Options = _NO_OPTIONS, tables: TableSource | None = None
 ) -> Iterator[Message | tuple[WireError, Message]]:
-    """The messages of FILE, a stream's folder, a storage sink's, `-` (standard input) or kafka:TOPIC, in order.
-
-    options: of the format read, for CSV files of a storage sink; tables: definitions, for what these leave out.
-    """
+    """The messages of FILE, a stream's or storage sink's folder, `-`, kafka:TOPIC. tables: for what CSV leaves out."""
     refuse_table_source(location)
     topics = topics_of_location(location)
     if topics is None:
@@ -85,10 +82,7 @@ def _read_topics(topics: TopicChoice, kafka: KafkaClient) -> Iterator[Message]:
 
 
 def plain_source(location: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
-    """The plain-form lines of FILE, `-` or kafka:TOPIC as messages (schemas.plain.reader), in order.
-
-    An error line gives its error and the message that failed; a line that is none, its error and the line.
-    """
+    """The plain-form lines of FILE, `-` or kafka:TOPIC as messages; of an error line its error and the message."""
     refuse_table_source(location)
     lines: Iterator[tuple[bytes, Message | None]]
     if topic_of_location(location) is not None:
@@ -177,10 +171,7 @@ class _MessageLines:
 
 
 def message_sink(location: str, kafka: KafkaClient, rule: str | None = None) -> Sink:
-    """A writer of messages to FILE, FILE.parquet, `-`, kafka:TOPIC, or kafka: (each message's own topic).
-
-    rule: the topics were named by it, and go before `location`'s.
-    """
+    """A writer of messages to FILE, FILE.parquet, `-`, kafka:TOPIC or kafka:. rule: named their topics, which win."""
     topic = topic_of_location(location, empty=True)
     if topic is not None:
         from ticdc_bridge.clients.kafka import TopicWriter

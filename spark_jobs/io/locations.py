@@ -15,10 +15,7 @@ from ticdc_bridge.spark_jobs.io.stores import StoreUrl
 
 @dataclass(frozen=True, slots=True)
 class KafkaClient:
-    """How Kafka is reached, and from which offset it is read: --bootstrap-servers, --kafka-config, --from-offset.
-
-    read: the topics that a job reads, into which it writes nothing.
-    """
+    """How Kafka is reached, and from which offset it is read. read: a job's topics, into which it writes nothing."""
 
     servers: str | None = None
     config_file: Path | None = None
@@ -73,9 +70,7 @@ TABLE_PREFIXES = tuple(f"{table_format}:" for table_format in _TABLE_NAMES)
 
 
 def table_location_of(target: str) -> TableLocation | None:
-    """`delta:PATH` or `iceberg:CATALOG.DB.TABLE`, None for anything else. SetupError USAGE when the name is empty, or
-    lacks the catalog or the database.
-    """
+    """`delta:PATH` or `iceberg:CATALOG.DB.TABLE`, None for anything else. SetupError USAGE for an incomplete name."""
     if not target.startswith(TABLE_PREFIXES):
         return None
     location = TableLocation(*target.split(":", 1))
@@ -136,10 +131,7 @@ _LOCAL_PATH = "a file or folder of this machine is needed"
 
 
 def check_is_path(location: str, option: str = "", local: bool = False) -> None:
-    """SetupError USAGE for a URL, where a file or folder is needed, or (unless local) one of an object store.
-
-    option: what it is given by, "" for --in, --out.
-    """
+    """SetupError USAGE for a URL that is no store's (local: for each). option: that has it, "" for --in, --out."""
     if not local and StoreUrl.of(location) is not None:
         return
     match = _URL.match(location)

@@ -31,9 +31,8 @@ OTHER_TYPES = "{path}: a message file has key and value in binary, and headers a
 def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
     """The messages of a file, in order; a line that is none comes as (error, message with the line as its value).
 
-    Compressed files and those in UTF-16 are told by their first bytes. A file that begins with a list, or with an
-    object over several lines, is a JSON document or several: at most _MOST_DOCUMENT bytes. SetupError USAGE when the
-    file can't be read.
+    A file that begins with a list, or an object over lines, is of JSON documents: at most _MOST_DOCUMENT bytes.
+    SetupError USAGE when it can't be read.
     """
     if path.suffix == ".parquet":
         yield from _read_parquet(path)
@@ -132,9 +131,7 @@ _MOST_DOCUMENT = 256 << 20
 
 
 def _begins_document(line: bytes) -> bool:
-    """True if a file's first line is the beginning of a JSON list, or of an object over several lines, or has messages
-    one after another.
-    """
+    """True if a file's first line begins a JSON list or an object of several lines, or has several messages."""
     text = line.strip().removeprefix(b"\xef\xbb\xbf")
     return text[:1] == b"[" or text == b"{" or has_several_objects(text)
 
@@ -248,10 +245,7 @@ def message_of_row(row: dict[str, Any]) -> Message:
 
 
 def partial_path_of(path: Path) -> tuple[Path, Path | None]:
-    """(the file a name stands for, where it is written until it is complete); None for a pipe or a device.
-
-    SetupError USAGE when a folder has the file's name.
-    """
+    """(the file of a name, what it is written to until it is complete; None: a pipe, a device). SetupError USAGE."""
     if path.is_dir():
         raise SetupError("USAGE", details=f"{path}: it is a folder")
     if path.exists() and not path.is_file():

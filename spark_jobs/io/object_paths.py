@@ -1,7 +1,4 @@
-"""Objects in a store under the interface of pathlib, so that whatever reads a file or folder reads them too.
-
-An object appears whole or not at all: it is written to a file of this machine first, and sent when it is complete.
-"""
+"""Objects in a store under the interface of pathlib. One appears whole or not at all: it is sent when complete."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ def path_of(location: str | PathLike[str]) -> Path:
 
 
 class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
-    """SCHEME://BUCKET/KEY. A folder is what objects have before a slash in their keys, and is there while they are.
-
-    SetupError STORE_UNREACHABLE from every method that asks the store.
-    """
+    """SCHEME://BUCKET/KEY; a folder is there while objects below it are. Asking raises SetupError STORE_UNREACHABLE."""
 
     _listed: Any = None  # pyarrow's FileInfo, of a path that came from a listing
 

@@ -45,11 +45,13 @@ def not_recorded() -> str:
 
 
 class CsvText(NamedTuple):
-    """A row as it stands: its cells, or None where it can't be taken apart. quoted: which cells stand in quotes."""
+    """A row as it stands: its cells, or None where it can't be taken apart. quoted: which cells stand in quotes; None
+    for each where the files have none.
+    """
 
     cells: Cells | None
     raw: str
-    quoted: list[bool]
+    quoted: list[bool | None]
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,7 @@ class CsvDialect:
         return re.compile(re.escape(self.terminator) if self.terminator else r"\r?\n")
 
     def refuse_other_terminator(self, text: str) -> None:
-        """ValueError where each line ends with the same mark, that seems to belong to another terminator: it would be
-        read as a part of the last value.
-        """
+        """ValueError where each line ends with a mark of another terminator: it would be read as part of a value."""
         if self.terminator or ("\r\n" in text and not self.quote):
             return
         marks = {line[-1] for line in text.replace("\r", "").split("\n") if line}
@@ -95,17 +95,17 @@ class CsvDialect:
         """The rows of a file; one that can't be taken apart ends with its line."""
         pos = start = 0
         cells: Cells = []
-        quoted: list[bool] = []
+        quoted: list[bool | None] = []
         while pos < len(text):
             cell, end = self._cell(text, pos)
-            quoted.append(bool(self.quote) and text.startswith(self.quote, pos))
+            quoted.append(text.startswith(self.quote, pos) if self.quote else None)
             line_end = self._row_end.match(text, end)
             if cell is not _BROKEN and text.startswith(self.delimiter, end):
                 cells.append(cell)
                 pos = end + len(self.delimiter)
                 if pos == len(text):
                     cells.append("")
-                    yield CsvText(cells, text[start:], [*quoted, False])
+                    yield CsvText(cells, text[start:], [*quoted, False if self.quote else None])
                     return
                 continue
             if cell is not _BROKEN and (line_end or end == len(text)):
@@ -229,8 +229,14 @@ class CsvRow(NamedTuple):
             raise ValueError("a value in quotes does not end, or more follows it: is terminator the changefeed's?")
         commit_ts, of_update, cells = layout.split(text)
         values = {}
-        for (name, type_), cell in zip(layout.types.items(), cells, strict=True):
-            if cell is not None and type_.partition("(")[0] in _BINARY:
+        quoted = text.quoted[len(text.quoted) - len(cells) :]
+        for (name, type_), cell, in_quotes in zip(layout.types.items(), cells, quoted, strict=True):
+            kind = re.split(r"[ (]", type_)[0]
+            if cell is not None and in_quotes is False and kind in ("json", *_TEXTS, *_BINARY):  # TiCDC quotes each
+                raise ValueError(
+                    f"column {name!r}: a text outside quotes: are csv_quote, csv_null and terminator the changefeed's?"
+                )
+            if cell is not None and kind in _BINARY:
                 try:
                     cell = _BYTES[layout.binary](cell).decode("latin-1")
                 except ValueError as error:

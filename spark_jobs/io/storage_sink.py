@@ -78,10 +78,7 @@ class StorageFolder:
             raise SetupError("USAGE", details=details)
 
     def read(self, options: Options, tables: TableSource | None = None) -> Iterator[Item]:
-        """The messages of all files, DDL and the checkpoint among them; a line that is none with its error.
-
-        tables: definitions, which say what columns CSV leaves out.
-        """
+        """The messages of all files; a line that is none with its error. tables: say what columns CSV leaves out."""
         if self.others:
             names = ", ".join(str(path.relative_to(self._root)) for path in self.others[:3])
             count = f"{len(self.others)} file{'s' * (len(self.others) > 1)}"

@@ -134,9 +134,7 @@ class StoreUrl:
 
     @classmethod
     def of(cls, location: str) -> StoreUrl | None:
-        """None for what is no URL of a store. SetupError USAGE for one with parameters, without a bucket, or with an
-        empty name in its key, which a path can't have.
-        """
+        """None for what is no URL of a store. SetupError USAGE: parameters, no bucket, an empty name in the key."""
         match = _URL.match(location)
         if match is None or (store := _BY_SCHEME.get(match[1].lower())) is None:
             return None

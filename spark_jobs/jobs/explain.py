@@ -27,10 +27,7 @@ _LINE = re.compile(r"(.+)#(\d{1,12})\Z", re.ASCII)
 
 
 def find(position: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
-    """FILE[#LINE], [kafka:]TOPIC@PARTITION:OFFSET → (message, the messages before it in the file).
-
-    SetupError USAGE when there is no such message.
-    """
+    """FILE[#LINE], [kafka:]TOPIC@PARTITION:OFFSET → (message, those before it in the file). SetupError USAGE."""
     refuse_table_source(position)
     check_is_path(position)
     at = _AT.match(position)

@@ -1,7 +1,6 @@
 """`decode` in this process: many messages at once, once there were so many that this pays.
 
-Compiled readers take a moment to load, and minutes to compile where that was never done on the machine. So the first
-messages go through the plain codec, and a process of its own makes the machine code ready meanwhile.
+The first ones go through the plain codec, while a process of its own makes the machine code ready.
 """
 
 from __future__ import annotations
@@ -60,11 +59,7 @@ class KernelWarmUp:
 
 
 class BatchDecoder:
-    """Messages, or what failed → in order, what kernels made of some of them, or the item itself.
-
-    That are lines of the plain form; with a schema, record batches of change events (spark_jobs.arrow.changes). Their
-    messages are counted in the summary.
-    """
+    """Messages, or what failed → in order, what kernels made of some (lines; batches with a schema), or the item."""
 
     def __init__(self, config: CodecConfig, summary: Summary, schema: Any = None) -> None:
         self._config, self._summary, self._schema = config, summary, schema

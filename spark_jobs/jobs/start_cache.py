@@ -15,10 +15,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 
 
 def compile_kernels() -> bool:
-    """Compile the kernels of every format and pair of formats, or load those that are cached.
-
-    What a format can't do is passed over by the functions that are called here. Out: whether they are cached now.
-    """
+    """Compile the kernels of every format and pair of formats, or load them; whether they are cached now."""
     from ticdc_bridge.schemas.columnar.kernels.jit import IS_CACHED
     from ticdc_bridge.spark_jobs.arrow import warm_up
 
@@ -35,15 +32,13 @@ def compile_kernels() -> bool:
 def decode_samples() -> int:
     """Decode the sample messages by Spark as typed rows, which needs the reader's classes. Out: how many rows."""
     from ticdc_bridge.spark_jobs.spark.api import decode
+    from ticdc_bridge.spark_jobs.spark.frames import read_files
     from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     spark = spark_session("samples", master="local[2]")
     try:
         with as_file(files("ticdc_bridge.schemas") / "files") as folder:
-            messages = spark.read.json(str(folder / "shop.messages.jsonl")).selectExpr(
-                "unbase64(key_b64) as key", "unbase64(value_b64) as value", "topic", "partition", "offset",
-                "timestamp_millis(0) as timestamp",
-            )  # fmt: skip
+            messages = read_files(spark, str(folder / "shop.messages.jsonl"))
             schemas = str(folder / "shop.schemas.jsonl")
             return decode(messages, format="avro", schemas=schemas, table="shop.orders").count()
     finally:

@@ -28,8 +28,7 @@ class RecordConfig(CodecConfig):
 def record_config(read: CodecConfig, on_lossy: str) -> RecordConfig:
     """The side that is written of the side read, whose view has the newest columns. SetupError USAGE.
 
-    The schema is the table's newest registered one; where none is registered, the one that TiCDC would register with
-    its extension and the old row, so that every change is told whole.
+    The schema is the newest registered one; else the one that TiCDC would register with its extension and the old row.
     """
     assert read.view is not None
     table, options = read.view.table, replace(read.options, on_lossy=on_lossy)

@@ -29,11 +29,9 @@ _SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 class TableParquet(ParquetFile):
-    """Takes plain-form lines (spark_jobs.io.endpoints.LineSink); the side's view says which table, in which types.
+    """Takes plain-form lines (io.endpoints.LineSink): the view's rows and errors, as the columns of CHANGES.
 
-    Rows of the table and errors are written, as the columns of spark_jobs.arrow.change_schema.CHANGES, but for what a
-    line does not tell: the message's timestamp and the number of the row in it. What else there is is left out and
-    counted.
+    No line tells the message's timestamp and the row's number in it. What else there is is left out and counted.
     """
 
     def __init__(self, path: Path, config: CodecConfig) -> None:

@@ -141,10 +141,7 @@ def compare(first: ComparedInput, second: ComparedInput, report: VerifyReport) -
 
 
 class BinlogPosition(NamedTuple):
-    """Where a change without commit_ts stands in MySQL's binlog: changes of both inputs meet by it.
-
-    file: the number of the binlog file. gtid: tells the transactions of two servers apart, and orders nothing.
-    """
+    """A change without commit_ts in MySQL's binlog. file: its number. gtid: tells two servers' apart, without order."""
 
     file: int
     pos: int

@@ -120,10 +120,7 @@ def count_changes(
 
 
 def check_counts(counts: ChangeCounts, settings: TableSettings, summary: Summary) -> None:
-    """SetupError STOPPED for changes that can't be written exactly, that nothing orders, or that lack their values.
-
-    Values that no Spark type holds are counted with --on-lossy flag.
-    """
+    """SetupError STOPPED for changes that can't be written exactly, that nothing orders, or that lack their values."""
     details = None
     if counts.inexact_key is not None and settings.on_lossy == "error":
         name, _, column = counts.inexact_key.partition(":")

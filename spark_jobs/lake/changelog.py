@@ -150,16 +150,13 @@ class Changelog:
     # ---- statements
     def _apply_clearing(self, history: FullHistory) -> None:
         """A row for each TRUNCATE and the like, its op the statement's word."""
-        new = new_clearing(self.columns, history)
-        if not new:
-            record_cleared(self.columns, history)
-            return
-        texts = [(statement.word, statement.commit_ts, f"{statement.commit_ts}/{statement.word}") for statement in new]
-        rows = self.columns.spark.createDataFrame(texts, f"_tidb_op string, _tidb_commit_ts bigint, {CHANGE} string")
-        rows = rows.withColumn("_tidb_commit_time", F.expr(COMMIT_TIME.format("_tidb_commit_ts")))
-        rows = rows.withColumn(DAY, F.expr(_DAY.format("_tidb_commit_time")))
-        others = [f for f in self.columns.lake_table.read().schema.fields if f.name not in rows.columns]
-        self._append(rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in others)))
+        if texts := [(s.word, s.commit_ts, f"{s.commit_ts}/{s.word}") for s in new_clearing(self.columns, history)]:
+            kinds = f"_tidb_op string, _tidb_commit_ts bigint, {CHANGE} string"
+            rows = self.columns.spark.createDataFrame(texts, kinds)
+            rows = rows.withColumn("_tidb_commit_time", F.expr(COMMIT_TIME.format("_tidb_commit_ts")))
+            rows = rows.withColumn(DAY, F.expr(_DAY.format("_tidb_commit_time")))
+            others = [f for f in self.columns.lake_table.read().schema.fields if f.name not in rows.columns]
+            self._append(rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in others)))
         record_cleared(self.columns, history)
 
 

@@ -213,9 +213,7 @@ def _unclear_change(statement: Statement, ddl: DdlText, id_: TableId) -> str:
 
 
 def _column_renames(statement: AlterTable, before: Table, after: Table) -> dict[str, str]:
-    """Old names, as the table writes them (DDL may name a column in other letters), → new ones. RENAME COLUMN to other
-    letters does nothing in TiDB.
-    """
+    """Old names, in the table's letters, → new ones. In TiDB RENAME COLUMN to other letters does nothing."""
     columns = {c.name.lower(): c.name for c in before.columns}
     renames: dict[str, str] = {}
     for clause in statement.clauses:
@@ -286,10 +284,7 @@ def column_before(step: SchemaChange, name: str) -> Column | None:
 
 
 def with_defaults(column: Column) -> tuple[bool, Any]:
-    """(known, value) of a column in the rows that were there when it was added (TiDB's original default).
-
-    An expression's value (CURRENT_TIMESTAMP) is not known: it was that of the moment.
-    """
+    """(known, value) of an added column in the rows that were there: TiDB's original default, but no expression's."""
     if column.has_default and column.default is not None:
         moment = str(column.default).upper().startswith("CURRENT_")
         if column.default_is_expr or column.default_unzoned or moment:
@@ -327,7 +322,5 @@ def emptied_at(steps: list[SchemaChange]) -> int:
 
 
 def unsure_step(steps: list[SchemaChange], emptied: int) -> SchemaChange | None:
-    """The last statement after which nobody can tell which rows or columns are there, unless the table was emptied
-    since.
-    """
+    """The last statement, since the table was emptied, after which nobody can tell which rows or columns are there."""
     return next((step for step in reversed(steps) if (step.unsure or step.unclear) and step.commit_ts > emptied), None)

@@ -38,9 +38,7 @@ def summary_of_commit(
 
 @contextmanager
 def with_commit_facts(spark: SparkSession, facts: Mapping[str, str]) -> Iterator[None]:
-    """Snapshots of Iceberg tables that this session commits meanwhile have `facts` in their summary; commits of
-    delta-spark have them as JSON in `userMetadata`.
-    """
+    """Commits of this session say `facts` meanwhile: in Iceberg's summary, as JSON in delta-spark's `userMetadata`."""
     with ExitStack() as stack:
         for name, value in facts.items():
             stack.enter_context(set_for_now(spark, _SETTING + name, value))

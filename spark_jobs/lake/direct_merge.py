@@ -5,8 +5,9 @@ as gone, the new ones are appended, in one commit. By the same rules as `spark_j
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,13 +16,13 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-import pyarrow
 import pyarrow.parquet
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.schemas.model.types import BYTES
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.typed_changes import ORDER, ColumnShape, TableShape, UnusualChanges, typed_changes
 from ticdc_bridge.spark_jobs.lake.change_checks import INEXACT_FLAGS
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
@@ -38,18 +39,17 @@ from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import (
 )
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, find_lag, newest_gap
-from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
-
-pa: Any = pyarrow  # the stubs know less than the library
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, RESERVED_NAMES
 
 NO_VECTORS = "it has no deletion vectors"
-REFUSALS = (UnusualChanges, UnsupportedTable, OSError, pa.ArrowException)
+REFUSALS = (UnusualChanges, UnsupportedTable, OSError, ValueError, pa.ArrowException)
 """What leaves a batch to Spark, which tells what is wrong if something is."""
 _MOST_CHANGES, _MOST_BYTES = 2_000_000, 1 << 28
 _SMALL_FILE, _MANY_FILES = 4 << 20, 50
 _TRIES = 20
 _CHECKPOINT_EVERY = 50
 """Commits after which a checkpoint of the log is written."""
+_TIGHT = re.compile(r',\s*"tightBounds"\s*:\s*(?:true|false)|"tightBounds"\s*:\s*(?:true|false)\s*,')
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,7 @@ def open_log(lake_table: LakeTable) -> tuple[TransactionLog, Snapshot]:
 
 @dataclass(frozen=True)
 class DirectTable:
-    """A table and that of its deleted keys, as they were when they were looked at (`deleted` None: not there yet), and
-    what changes have to be like.
-    """
+    """A table and that of its deleted keys (`deleted` None: there is none), as they were, and what changes are like."""
 
     log: TransactionLog
     tombstones: TransactionLog
@@ -110,6 +108,11 @@ class DirectTable:
     def loaded_ts(self) -> int:
         """As `TableColumns.time_of` has LOADED."""
         return int(self.snapshot.configuration.get(LOADED, -1))
+
+    @property
+    def _has_positions(self) -> bool:
+        """Whether deletes without a commit_ts (Avro) are among those of the deleted keys."""
+        return self.deleted is not None and not RESERVED_NAMES.isdisjoint(self.deleted.fields)
 
     @staticmethod
     def of(columns: TableColumns, table: Table, steps: Sequence[SchemaChange]) -> DirectTable:
@@ -135,9 +138,8 @@ class DirectTable:
             raise UnsupportedTable("it has no key")
         for name in key:
             check_key(fields[name])
-        if deleted is not None and {f.name: f.kind for f in deleted.fields.values()} != {
-            name: fields[name].kind for name in (*key, COMMIT_TS)
-        }:
+        kinds = {name: field.kind for name, field in (deleted or snapshot).fields.items() if name not in RESERVED_NAMES}
+        if deleted is not None and kinds != {name: fields[name].kind for name in (*key, COMMIT_TS)}:
             raise UnsupportedTable("its deleted keys have other columns")
         shapes = {c.name: ColumnShape(arrow_type(fields[c.name]), c.type.kind in BYTES, settings.zone) for c in stored}
         since = max(newest_gap(snapshot.configuration), steps[-1].commit_ts if steps else -1)
@@ -145,9 +147,7 @@ class DirectTable:
         return DirectTable(log, tombstones, snapshot, deleted, shape, columns)
 
     def merge_frame(self, changes: DataFrame) -> tuple[int, int]:
-        """Brings row changes (as spark_jobs.lake.merge takes them) into the table: how many keys, and the newest
-        commit_ts. One of REFUSALS: Spark has to do it.
-        """
+        """Merges row changes: how many keys, and the newest commit_ts. One of REFUSALS where Spark has to do it."""
         size = "octet_length(concat_ws('', map_values(after))) + octet_length(concat_ws('', map_values(before)))"
         facts = F.count(F.lit(1)), F.count("commit_ts"), F.sum(F.expr(size))
         count, timed, total = changes.agg(*facts).collect()[0]
@@ -168,8 +168,9 @@ class DirectTable:
         """
         facts = self.columns.spark.conf.get(FACTS_OF_DELTA, None)
         if changes.is_deleted.any():
-            if self.deleted is None:
-                raise UnusualChanges("the first deletes")
+            if self.deleted is None or self._has_positions:
+                why = "the first deletes" if self.deleted is None else "a delete beside some without a commit_ts"
+                raise UnusualChanges(why)
             mask = pa.array(changes.is_deleted)
             rows = changes.keys.filter(mask).append_column(COMMIT_TS, pa.array(changes.commit_ts[changes.is_deleted]))
             _commit(self.tombstones, self.deleted, lambda snapshot: _append(self.tombstones, snapshot, rows), facts)
@@ -183,7 +184,9 @@ class DirectTable:
         late = np.zeros(len(changes.commit_ts), bool)
         if self.deleted is not None and len(changes.rows_of):
             oldest, snapshot = int(changes.commit_ts[changes.rows_of].min()), self.tombstones.snapshot()
-            for found in _find(self.tombstones, snapshot, changes, oldest, newer_only=True):
+            for found in _find(self.tombstones, snapshot, changes, oldest, newer_only=not self._has_positions):
+                if self._has_positions:  # Kafka's offsets say what such a delete came after (docs/decisions/0042)
+                    raise UnusualChanges("a key that was deleted without a commit_ts comes back")
                 late[found.numbers[found.times > changes.commit_ts[found.numbers]]] = True
         return late & ~changes.is_deleted
 
@@ -220,9 +223,7 @@ class Made(NamedTuple):
 
 
 def _commit(log: TransactionLog, first: Snapshot, make: Callable[[Snapshot], Made], facts: str | None) -> None:
-    """Commits what is made of the newest snapshot. facts: what the commit says of its changes, as JSON.
-    UnsupportedTable where the table is another one than at first.
-    """
+    """Commits what is made of the newest snapshot. facts: as JSON. UnsupportedTable for another table than at first."""
     for _ in range(_TRIES):
         snapshot = log.snapshot()
         if (snapshot.metadata, snapshot.protocol) != (first.metadata, first.protocol):
@@ -237,22 +238,25 @@ def _commit(log: TransactionLog, first: Snapshot, make: Callable[[Snapshot], Mad
             "operationMetrics": {name: str(count) for name, count in made.metrics.items()},
             "engineInfo": "ticdc-bridge", "txnId": str(uuid4()), **({"userMetadata": facts} if facts else {}),
         }  # fmt: skip
-        if log.commit(snapshot.version + 1, [{"commitInfo": info}, *made.actions]):
+        if log.commit(snapshot.version + 1, [{"commitInfo": info}, *made.actions], made.files):
             if (snapshot.version + 1) % _CHECKPOINT_EVERY == 0:
-                _write_checkpoint(str(log.table))
+                _write_checkpoint(log.table, snapshot.configuration)
             return
-        for file in made.files:
-            file.unlink(missing_ok=True)
     raise UnsupportedTable("other writers change it all the time")
 
 
-def _write_checkpoint(path: str) -> None:
-    """So that readers need not read all commits; where that fails, they read them."""
+def _write_checkpoint(table: Path, configuration: Mapping[str, str]) -> None:
+    """So that readers need not read all commits; where that fails, they read them. Removes what is older than the
+    table's log is kept.
+    """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     with suppress(DeltaError, OSError):
-        DeltaTable(path).create_checkpoint()
+        opened = DeltaTable(table)
+        opened.create_checkpoint()
+        if configuration.get("delta.enableExpiredLogCleanup", "true").lower() == "true":
+            opened.cleanup_metadata()
 
 
 def _has_many_files(snapshot: Snapshot) -> bool:
@@ -282,19 +286,23 @@ def _vector_after(log: TransactionLog, add: Action, positions: Any) -> Any:
     descriptor = add.get("deletionVector")
     vector = BitMap64() if descriptor is None else read_vector(log.table, descriptor)
     vector.update(positions.tolist())
-    return None if len(vector) >= _statistics_of(log, add)["numRecords"] else vector
+    return None if len(vector) >= _count_rows(log, add) else vector
 
 
-def _statistics_of(log: TransactionLog, add: Action) -> dict[str, Any]:
-    stats: dict[str, Any] = json.loads(add.get("stats") or "{}")
-    if "numRecords" not in stats:
-        stats["numRecords"] = pyarrow.parquet.read_metadata(path_of_file(log.table, add["path"])).num_rows
-    return stats
+def _count_rows(log: TransactionLog, add: Action) -> int:
+    """Of a data file, also those that are gone."""
+    count: int | None = json.loads(add.get("stats") or "{}").get("numRecords")
+    return pyarrow.parquet.read_metadata(path_of_file(log.table, add["path"])).num_rows if count is None else count
 
 
 def _with_vector(log: TransactionLog, add: Action, descriptor: Action) -> Action:
-    """The file again, with another vector: its bounds are those of all rows, also of those that are gone."""
-    stats = json.dumps({**_statistics_of(log, add), "tightBounds": False})
+    """The file again, with another vector: its bounds are those of all rows, also of those that are gone. They stay as
+    they are written: a number may have more digits than a float.
+    """
+    stats = add.get("stats") or "{}"
+    if "numRecords" not in json.loads(stats):
+        stats = json.dumps({"numRecords": _count_rows(log, add)})
+    stats = '{"tightBounds":false,' + _TIGHT.sub("", stats).strip()[1:]
     return {**add, "deletionVector": descriptor, "dataChange": True, "stats": stats}
 
 

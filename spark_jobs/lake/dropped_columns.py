@@ -92,9 +92,7 @@ def full_history(table: Table, steps: Sequence[SchemaChange]) -> FullHistory:
 
 
 def _match_created(before: Table, after: Table) -> tuple[dict[str, str], Table]:
-    """The columns that a table of the same name has again, and the new one: its rows begin with it, so that no default
-    of it is a value of older ones.
-    """
+    """The columns that a table of the same name has again, and the new one, whose defaults are none of older rows."""
     created = {c.name.lower(): c for c in after.columns}
     same = {c.name: created[c.name.lower()].name for c in before.columns if _same_type(c, created.get(c.name.lower()))}
     columns = tuple(

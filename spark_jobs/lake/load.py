@@ -89,14 +89,20 @@ class Snapshot:
             "CAST(NULL AS string) AS error", "(CAST(file AS bigint) << 40) + line AS position",
         )  # fmt: skip
 
+    def deletes(self, keys: DataFrame, names: Sequence[str], texts: str) -> DataFrame:
+        """Deletes at the TSO, one for each row of `keys`. names: of the key's columns; texts: SQL, an array of them."""
+        listed = f"array({', '.join(map(sql_literal, names))})"
+        return keys.selectExpr(
+            *self.fields, "'d' AS op", f"{listed} AS key", "CAST(NULL AS map<string,string>) AS after",
+            f"map_from_arrays({listed}, {texts}) AS before", "CAST(-1 AS bigint) AS position",
+        )  # fmt: skip
+
 
 Target = merge.CurrentTable | changelog.Changelog | row_versions.RowVersions
 
 
 class TargetState(NamedTuple):
-    """What a table of the lake has for a snapshot. applied, loaded: APPLIED and LOADED. is_clear: no rows from before
-    the TSO but the snapshot's.
-    """
+    """applied, loaded: APPLIED and LOADED of a lake table. is_clear: up to the TSO it has the snapshot's rows alone."""
 
     applied: int
     loaded: int
@@ -115,7 +121,7 @@ def state_of(target: Target, tso: int) -> TargetState:
     )
     is_clear = rows.where(~loaded).isEmpty()
     if keyless and not is_clear:
-        details = f"{lake_table.location} has rows from before TSO {tso}, and no key to tell those of the snapshot by"
+        details = f"{lake_table.location} has rows from before TSO {tso}, and no key that tells those of the snapshot"
         raise columns.stopped(f"{details}. {load_into_new(columns.settings.id)}")
     return TargetState(columns.time_of(APPLIED), columns.time_of(LOADED), is_clear)
 
@@ -136,14 +142,7 @@ def load_current(
     target: merge.CurrentTable, snapshot: Snapshot, table: Table, steps: list[SchemaChange],
     deletes: DataFrame | None, summary: Summary,
 ) -> Loaded:  # fmt: skip
-    """A snapshot into a current table.
-
-    Args:
-        table: the columns as they are now, by the statements in `steps`.
-        deletes: of `missing_keys`, None for none.
-    Raises:
-        SetupError: as CurrentTable.merge.
-    """
+    """A snapshot into a current table, as it is now by `steps`. deletes: of `missing_keys`. SetupError as of merge."""
     columns, lake_table, deleted = target.columns, target.columns.lake_table, target.columns.tombstone_table
     target.check_key(columns, table, lake_table.exists())
     is_new = not lake_table.exists() or (
@@ -211,14 +210,11 @@ def _before(tso: int) -> int:
 
 
 def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame | None:
-    """Deletes at the TSO of the keys that a place has at it, and the snapshot has not; None where there are none.
-
-    SetupError USAGE for a table without a key.
-    """
+    """Deletes at the TSO of keys that the snapshot has not, None without any. SetupError USAGE without a key."""
     columns = target.columns
     rows = RowValues(columns.values, table, steps)
     if not rows.keys:
-        details = "--replace: rows without a key can't be told from those that are gone: load it into a new place"
+        details = "--replace needs a key, to find the rows that TiDB no longer has: load the table into a new place"
         raise SetupError("USAGE", details=f"table {snapshot.id}: {details}")
     if not columns.lake_table.exists():
         return None
@@ -226,7 +222,7 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
     known = columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}" if is_current else _valid_at(snapshot.tso))
     kinds = ["binary" if c.type.kind in BYTES else columns.values.type_of(c) for c in rows.keys]
     if "timestamp" in kinds:
-        raise columns.stopped("--replace: the key has a TIMESTAMP of Spark's type: load it elsewhere")
+        raise columns.stopped("--replace: the key has a TIMESTAMP of Spark's type: load the table into a new place")
     pairs = zip(rows.keys, kinds, strict=True)
     texts = [F.expr(plain_sql(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
     changes = snapshot.changes().select("after", "commit_ts")
@@ -234,12 +230,8 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
         changes = changes.unionByName(snapshot.left_out.selectExpr("key AS after", f"{snapshot.tso} AS commit_ts"))
     here = changes.select(*rows.keys_of("after"))
     gone = known.select(*rows.stored_keys(), *texts).join(here, rows.key_names, "left_anti")
-    names = ", ".join(sql_literal(column.name) for column in rows.keys)
     before = ", ".join(f"t_{n}" for n in range(len(rows.keys)))
-    deletes = gone.selectExpr(
-        *snapshot.fields, "'d' AS op", f"array({names}) AS key", "CAST(NULL AS map<string,string>) AS after",
-        f"map_from_arrays(array({names}), array({before})) AS before", "CAST(-1 AS bigint) AS position",
-    ).localCheckpoint()  # fmt: skip
+    deletes = snapshot.deletes(gone, [column.name for column in rows.keys], f"array({before})").localCheckpoint()
     return None if deletes.isEmpty() else deletes
 
 

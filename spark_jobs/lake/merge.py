@@ -7,7 +7,7 @@ what TiDB made of its rows, as those do.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from zlib import crc32
@@ -58,10 +58,7 @@ class WriteRows(Protocol):
         self, columns: TableColumns, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int,
         summary: Summary,
     ) -> int:  # fmt: skip
-        """Returns how many rows or keys it wrote to the table, whose columns are as they should be.
-
-        forgotten_ts: deletes up to there are not kept by key any more.
-        """
+        """How many rows or keys it wrote. forgotten_ts: deletes up to there are not kept by key any more."""
 
 
 def check_has_key(columns: TableColumns, table: Table, exists: bool) -> None:
@@ -100,11 +97,10 @@ class CurrentTable:
         return emptied if loaded == self.loading else max(emptied, loaded)
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
-        """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many keys it
-        wrote.
+        """Applies row changes (change_schema.CHANGES with maps, and `position`); how many keys it wrote.
 
-        table: the columns as they are now. steps: the table's history, [] where no DDL is known.
-        SetupError USAGE for a table without handle key, STOPPED where a change can't be made exactly.
+        steps: the table's history, [] without DDL. SetupError USAGE for a table without handle key, STOPPED where a
+        change can't be made exactly.
         """
         began, settings = time.monotonic(), self.columns.settings
         self.check_key(self.columns, table, self.columns.lake_table.exists())
@@ -167,18 +163,6 @@ class CurrentTable:
             details = f"SHOW CREATE TABLE at commit_ts {step.commit_ts}: {step.unclear}"
             return self.columns.stopped(f"{details}. {load_into_new(self.columns.settings.id)}")
         return self.columns.stopped(unsure_text(step.unsure, step.commit_ts, step.why, self.columns.settings.id))
-
-
-def changes_of_keys(changes: DataFrame, rows: RowValues, more: Sequence[SparkColumn]) -> DataFrame:
-    """A row of each key (k_0 …) that a change brings (`turn` 1, with v_0 …) and takes away (`turn` 0); more: other
-    columns. `bad`: the name of a column whose value is none of its type.
-    """
-    bad, no_bad = rows.bad_column().alias("bad"), F.lit(None).cast("string").alias("bad")
-    upserts = changes.where("op <> 'd'")
-    deletes = changes.where("op = 'd' or before is not null")
-    return upserts.select(F.lit(1).alias("turn"), *more, *rows.keys_of("after"), *rows.values_after(), bad).unionByName(
-        deletes.select(F.lit(0).alias("turn"), *more, *rows.keys_of("before"), *rows.no_values(), no_bad)
-    )
 
 
 def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forgotten_ts: int) -> Row:
@@ -264,8 +248,8 @@ def write_by_commit_ts(
         row = late.join(stored, same, "left_anti").select("commit_ts").first()
         if row is not None:
             raise columns.stopped(
-                f"the change at commit_ts {row['commit_ts']} comes late, and the table has another key since, or"
-                " `maintain` removed deleted keys of that time: whether its row was deleted is not known."
+                f"the change at commit_ts {row['commit_ts']} comes late. Since then the table got another key, or"
+                " `maintain` removed the deleted keys of that time, so whether its row was deleted is not known."
                 f" {load_again(columns.settings.id)}"
             )
     values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]
@@ -281,9 +265,7 @@ def write_by_commit_ts(
 
 
 def _refuse_alike_keys(newest: DataFrame, rows: RowValues, columns: TableColumns) -> None:
-    """SetupError STOPPED where a key comes that TiDB's collation takes for that of another row, which stays: the key
-    got other letters, and the old row was not sent.
-    """
+    """SetupError STOPPED for a key that TiDB's collation takes for that of a row that stays: the old row is missing."""
     names, alike = rows.key_names, {n: c for n, c in zip(rows.key_names, rows.keys, strict=True) if "_ci" in c.collate}
     if not alike or columns.settings.on_lossy != "error":
         return
@@ -298,8 +280,8 @@ def _refuse_alike_keys(newest: DataFrame, rows: RowValues, columns: TableColumns
         key, other = ([collation_weight(row[of + n], c.collate) for n, c in alike.items()] for of in ("", "other_"))
         if key == other:
             raise columns.stopped(
-                f"the key of the change at commit_ts {row['commit_ts']} is another row's in other letters, and TiDB has"
-                " one of the two: the update was sent without its old row. Let old rows be sent."
+                f"the key of the change at commit_ts {row['commit_ts']} equals another row's by its collation, and TiDB"
+                " has one of the two: the update was sent without its old row. Let the changefeed send old rows."
                 f" {load_again(columns.settings.id)} If TiDB compares keys by their bytes (no new collations),"
                 f" {Hint.ON_LOSSY_FLAG} keeps both"
             )
@@ -318,7 +300,7 @@ def _newest(
     order_columns = [F.col(name) for name in ("commit_ts", "position", "row")]
     message = F.expr(f"if({IS_DELETE}, source, NULL)" if null_values else "NULL").cast(MESSAGE).alias("message")
     more = [*order_columns, message, *([kafka_position()] if has_positions else [])]
-    both = changes_of_keys(changes, rows, more)
+    both = rows.changes_of_keys(changes, more)
     if null_values:  # a table of before a DROP may have had another key
         has_key = F.expr("turn = 1 OR " + " AND ".join(f"{n} IS NOT NULL" for n in names))
         both = both.where(is_since(emptied) | has_key)

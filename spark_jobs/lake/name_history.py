@@ -84,9 +84,7 @@ def rename_chains(ordered: Iterable[DdlText]) -> tuple[dict[TableId, RenameChain
 
 
 def shared_names(ordered: Iterable[DdlText]) -> dict[TableId, list[NameOwner]]:
-    """The folded names that more than one table had, and which had it when, in order. Of one that is dropped and made
-    again it is the same table's.
-    """
+    """The folded names that several tables had, and when. One that is dropped and made again is the same table."""
     owners, now = defaultdict[TableId, list[NameOwner]](list), dict[TableId, int]()
     for number, (_, commit_ts, old, new) in enumerate(_moves(ordered)):
         table = now.get(new.folded, number)

@@ -23,11 +23,7 @@ IS_DELETE, IS_NULL = "op = 'd' AND commit_ts IS NOT NULL", "op = 'd' AND commit_
 
 
 def without_null_values(changes: DataFrame, keys: Sequence[Column], stored: DataFrame | None) -> DataFrame:
-    """The changes without the null values whose deletes are among them, or were read before.
-
-    keys: the values of the key's columns in a delete. stored: deleted keys (k_0 …) and the messages of their deletes
-    (`message`); None: none are known.
-    """
+    """The changes without null values whose deletes are among them or in `stored`. keys: a delete's key values."""
     names = [f"k_{n}" for n in range(len(keys))]
     marked = changes.withColumns(dict(zip(names, keys, strict=True)))
     deletes = marked.where(IS_DELETE).select(*names, F.col("source").alias("message"))

@@ -13,7 +13,7 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
-from ticdc_bridge.spark_jobs.lake.merge import changes_of_keys, count_newest
+from ticdc_bridge.spark_jobs.lake.merge import count_newest
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import KAFKA_POSITION, kafka_position
@@ -48,7 +48,7 @@ def write_by_offset(
     del forgotten_ts, summary
     tombstones, names = columns.tombstones(rows.keys), rows.key_names
     changes = changes.coalesce(1) if counts.are_few else changes
-    both = changes_of_keys(changes, rows, [F.col("commit_ts"), F.col("row"), kafka_position()])
+    both = rows.changes_of_keys(changes, [F.col("commit_ts"), F.col("row"), kafka_position()])
     both = both.withColumn("is_deleted", F.col("turn") == 0)
     in_partition = Window.partitionBy(*names, "kafka_position.topic", "kafka_position.partition")
     last = in_partition.orderBy(F.desc("kafka_position.offset"), F.desc("row"), F.desc("turn"))

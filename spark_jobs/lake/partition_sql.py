@@ -41,9 +41,7 @@ class RemovedPartitions(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A column that rows are spread by. sql: its value in plain form, of TIMESTAMP also seconds since 1970 (zone None);
-    zone: of TIMESTAMP text.
-    """
+    """A column that rows are spread by. sql: its value in plain form; zone: of TIMESTAMP text, None: in seconds."""
 
     sql: str
     column: Column

@@ -30,7 +30,7 @@ def past_history(
 
 def new_clearing(columns: TableColumns, history: FullHistory) -> list[ClearingStatement]:
     """The statements that are not applied yet and took rows away."""
-    until = int(columns.lake_table.properties().get(CLEARED, -1))
+    until = columns.time_of(CLEARED)
     return [
         statement
         for statement in history.clearing
@@ -45,5 +45,5 @@ def new_clearing(columns: TableColumns, history: FullHistory) -> list[ClearingSt
 def record_cleared(columns: TableColumns, history: FullHistory) -> None:
     """Keeps that the statements are applied."""
     cleared = max((statement.commit_ts for statement in history.clearing), default=-1)
-    if history.clearing and int(columns.lake_table.properties().get(CLEARED, -1)) < cleared:
+    if history.clearing and columns.time_of(CLEARED) < cleared:
         columns.lake_table.set_property(CLEARED, str(cleared))

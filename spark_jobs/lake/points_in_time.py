@@ -39,10 +39,7 @@ class TablePoint(NamedTuple):
 
 
 def point_of(table: str, lake_table: LakeTable, tombstones: LakeTable, resolved: int) -> TablePoint | None:
-    """The point of a current table as it is now; None where there is no table, or nothing was ever in it.
-
-    tombstones: its deleted keys. Spark skips files that have nothing above `resolved`.
-    """
+    """The point of a current table as it is now; None where nothing was ever in it. tombstones: its deleted keys."""
     if not lake_table.exists() or (version := lake_table.version()) is None:
         return None
     frames = [lake_table.read_at(version), *([tombstones.read()] if tombstones.exists() else [])]
@@ -86,9 +83,7 @@ class Reading(NamedTuple):
     where: dict[str, str]
 
     def sql(self) -> dict[str, str]:
-        """The query by the engine's name. Trino has a Delta table under the name that it was registered with: a catalog
-        `delta` with TiDB's names is assumed.
-        """
+        """The query by the engine's name. Trino is taken to have Delta tables in a catalog `delta`, by TiDB's names."""
         name, as_of = self.location.name, {k: "" if self.version is None else f" {v}" for k, v in _AS_OF.items()}
         if self.location.format == "iceberg":
             parts = split_iceberg_name(name)
@@ -143,7 +138,9 @@ def read_commits(spark: SparkSession, location: TableLocation, commit_ts: int | 
     # A late change may be in a newer commit: all up to the one that is taken have to be old enough.
     last = next((n for n in reversed(range(len(commits))) if commit_ts is not None and newest[n] > commit_ts), -1)
     if last + 1 >= len(commits):
-        details = f"its oldest commit has changes up to {newest[-1]}" if commits else "its commits tell no commit_ts"
+        details = (
+            f"its oldest commit has changes up to {newest[-1]}" if commits else "its commits don't say their commit_ts"
+        )
         raise SetupError("STOPPED", where=str(location), details=details)
     exactly = f"to the batch; the next one has changes up to {newest[last]}" if last >= 0 else "to the newest batch"
     frame = lake_table.read_at(version := commits[last + 1].version)

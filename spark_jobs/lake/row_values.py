@@ -24,9 +24,7 @@ Image = Literal["before", "after"]
 
 @dataclass(frozen=True)
 class RowValues:
-    """steps: the history of the table. dropped: columns that stay in the table of the lake, by the commit_ts of their
-    DROP (spark_jobs.lake.dropped_columns).
-    """
+    """steps: the table's history. dropped: columns that stay, by the commit_ts of their DROP (lake.dropped_columns)."""
 
     of_column: ColumnValues
     table: Table
@@ -88,14 +86,22 @@ class RowValues:
     def values_after(self) -> list[SparkColumn]:
         return [self.value("after", c).alias(f"v_{n}") for n, c in enumerate(self.columns)]
 
-    def no_values(self) -> list[SparkColumn]:
-        """NULL for each of `values_after`."""
-        return [F.lit(None).cast(self.of_column.type_of(c)).alias(f"v_{n}") for n, c in enumerate(self.columns)]
+    def changes_of_keys(self, changes: DataFrame, more: Sequence[SparkColumn]) -> DataFrame:
+        """A row of each key (k_0 …) that a change brings (`turn` 1, with v_0 …) and takes away (`turn` 0); more: other
+        columns. `bad`: the name of a column whose value is none of its type.
+        """
+        none = [F.lit(None).cast(self.of_column.type_of(c)).alias(f"v_{n}") for n, c in enumerate(self.columns)]
+        bad, no_bad = self.bad_column().alias("bad"), F.lit(None).cast("string").alias("bad")
+        upserts = changes.where("op <> 'd'").select(
+            F.lit(1).alias("turn"), *more, *self.keys_of("after"), *self.values_after(), bad
+        )
+        deletes = changes.where("op = 'd' or before is not null").select(
+            F.lit(0).alias("turn"), *more, *self.keys_of("before"), *none, no_bad
+        )
+        return upserts.unionByName(deletes)
 
     def value(self, image: Image, column: Column) -> SparkColumn:
-        """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there
-        yet, NULL where it was not there any more.
-        """
+        """A column, by its name at the row's commit_ts; as TiDB shows it before it was there, NULL after its DROP."""
         text, present, _ = self._text(image, column)
         typed: SparkColumn = self.of_column.convert(text, column)
         if (value := self._older_value(column)) is not None:

@@ -98,7 +98,7 @@ class RowVersions:
         if not (has_untimed or tombstones.have_positions()):
             stored = self._stored_events(events, rows, history.clearing).where("message IS NULL")
             events = events.unionByName(stored, allowMissingColumns=True).withColumn("message", F.col("stored_message"))
-            count = self._write(_versions(events, names, self._end_times(events, rows, history)), rows)
+            count = self._write(events, rows, history)
             self._keep_messages(received, rows, tombstones)
             return count
         newest = self._newest_times(rows, history.clearing)
@@ -112,7 +112,7 @@ class RowVersions:
         for more in (stored, untimed_ends.earlier_deletes(placed, names)):
             events = events.unionByName(more, allowMissingColumns=True)
         events = untimed_ends.with_messages(events, names)
-        count = self._write(_versions(events, names, self._end_times(events, rows, history)), rows)
+        count = self._write(events, rows, history)
         # After the versions: a run that is cut off before it finds the same (docs/decisions/0040).
         tombstones.add_deleted(untimed_ends.deletions(placed, names))
         self._keep_messages(received, rows, self.columns.tombstones(rows.keys))
@@ -126,8 +126,6 @@ class RowVersions:
     def _follow(self, history: FullHistory) -> None:
         """The table with the columns that the history leads to; TRUNCATE and the like end all versions."""
         self.columns.follow_or_create(history.table, history.steps)
-        if MESSAGE not in self.columns.types():  # of an earlier release
-            self.columns.lake_table.add(TableColumn(MESSAGE, untimed_ends.MESSAGE))
         self._apply_clearing(history)
 
     def _keep_messages(self, changes: DataFrame, rows: RowValues, tombstones: Tombstones) -> None:
@@ -199,8 +197,9 @@ class RowVersions:
         newest = (F.max(name).alias(name) for name in ("_row_ts", "_open_ts"))
         return times.groupBy(*rows.key_names).agg(*newest)
 
-    def _write(self, versions: DataFrame, rows: RowValues) -> int:
+    def _write(self, events: DataFrame, rows: RowValues, history: FullHistory) -> int:
         """The versions that are not there so; how many."""
+        versions = _versions(events, rows.key_names, self._end_times(events, rows, history))
         new = versions.localCheckpoint()  # it is made of the table's own rows
         count = new.count()
         if count:
@@ -271,13 +270,7 @@ def _events(changes: DataFrame, rows: RowValues) -> DataFrame:
         kafka_position(), F.col("commit_ts").isNotNull().alias("is_timed"),
         *(F.lit(None).cast(kind).alias(name) for name, kind in _STORED.items()),
     ]  # fmt: skip
-    opening = changes.where("op <> 'd'").select(
-        F.lit(True).alias("opens"), F.lit(1).alias("turn"), *order, *rows.keys_of("after"), *rows.values_after()
-    )
-    ending = changes.where("op = 'd' OR before IS NOT NULL").select(
-        F.lit(False).alias("opens"), F.lit(0).alias("turn"), *order, *rows.keys_of("before"), *rows.no_values()
-    )
-    return opening.unionByName(ending)
+    return rows.changes_of_keys(changes, order).withColumn("opens", F.col("turn") == 1).drop("bad")
 
 
 def _versions(events: DataFrame, names: list[str], end_times: str) -> DataFrame:

@@ -150,10 +150,7 @@ class TableColumns:
         return -1
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> int:
-        """Brings the columns of the Delta table, which is there, to where the table's are.
-
-        Deletes up to this commit_ts are not kept by key any more; -1: all are.
-        """
+        """Brings the columns to where the table's are. Deletes up to the commit_ts are not kept by key; -1: all are."""
         properties = self.lake_table.prepare()
         types = properties.get(TYPES, "exact")
         if types != self.settings.types.types:
@@ -178,7 +175,7 @@ class TableColumns:
         done = [step for step in steps if step.commit_ts <= applied] if APPLIED not in properties else []
         for step in (step for step in done if step.removed is not None):  # nothing was followed when they came
             then = next((s.after for s in reversed(done) if s.after is not None), table)
-            self._remove_partitions(step, done, then)
+            self.lake_table.delete(self.removed_rows(step, done, then))
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
@@ -188,7 +185,7 @@ class TableColumns:
                 if step.emptied and step.before is None and step.after is not None:
                     self._begin_anew(step.after)
                 if step.removed is not None and step.before is not None:
-                    self._remove_partitions(step, (), step.before)
+                    self.lake_table.delete(self.removed_rows(step, (), step.before))
                 self._rename(step.renamed, f"{commit_ts}/{number}")
                 if step.after is not None:
                     self._adapt_columns(step.after, step, drop=True)
@@ -212,14 +209,8 @@ class TableColumns:
             for name in other:
                 self.lake_table.drop(name)
 
-    def _remove_partitions(self, step: SchemaChange, steps: Sequence[SchemaChange], table: Table) -> None:
-        self.lake_table.delete(self.removed_rows(step, steps, table))
-
     def removed_rows(self, step: SchemaChange, steps: Sequence[SchemaChange], table: Table) -> str:
-        """SQL: the rows of dropped partitions, but for those that are newer. table: as it is after the steps.
-
-        SetupError STOPPED where nobody can tell of a row.
-        """
+        """SQL: the rows of dropped partitions that are not newer. table: after the steps. SetupError STOPPED."""
         removed = self.values.removed_rows(step, steps, table)
         rows = f"{self.kind.time_column} <= {step.commit_ts} AND {removed}"
         if can_be_unknown(removed) and not self.lake_table.read().where(f"({rows}) IS NULL").isEmpty():
@@ -256,10 +247,10 @@ class TableColumns:
         now = next(name for until, name in self.settings.names if applied < until)
         if owner.lower() == str(now).lower():
             return
-        was = f"was {now} then" if now else "was not there yet"
+        was = f"was called {now} then" if now else "did not exist then"
         details = (
-            f"{self.lake_table.location} has the rows of what was {owner} up to commit_ts {applied}; what is"
-            f" {self.settings.names[-1][1]} now {was}: another table (RENAME TABLE), whose rows go to another place."
+            f"{self.lake_table.location} has the rows of the table that was called {owner} at commit_ts {applied}."
+            f" The table that is called {self.settings.names[-1][1]} now {was}, so it is another one."
             f" {load_into_new(self.settings.names[-1][1])}"
         )
         raise self.stopped(details)
@@ -366,19 +357,11 @@ class TableColumns:
 
     def _create(self, table: Table, steps: list[SchemaChange]) -> None:
         columns = [self._lake_column(c) for c in table.columns if not c.virtual]
-        properties = {"bridge.table": str(self.settings.id), TYPES: self.settings.types.types, _KEY: _key_text(table)}
-        if steps:
-            properties[APPLIED] = str(max(s.commit_ts for s in steps))
-        if self.settings.names:
-            properties[_NAME] = str(self.settings.names[-1][1])
-        if self.settings.by_offset:
-            properties[ORDER] = "offset"
+        properties = {"bridge.table": str(self.settings.id), **_properties_of(self.settings, table, steps)}
         self.lake_table.create([*columns, *self.kind.metadata], properties, *self._layout(table))
 
     def _layout(self, table: Table) -> tuple[Sequence[str], Sequence[str]]:
-        """The columns that a new table is partitioned by, and those that it is clustered by. SetupError USAGE for one
-        that the table does not have.
-        """
+        """The partition and the cluster columns of a new table. SetupError USAGE for one that it does not have."""
         if self.kind.partitioned_by:
             return self.kind.partitioned_by, ()
         names = {c.name.lower(): c.name for c in table.columns if not c.virtual}
@@ -478,14 +461,8 @@ def find_lag(
     settings: TableSettings, table: Table, steps: Sequence[SchemaChange], properties: Mapping[str, str],
     columns: Mapping[str, tuple[Any, str]],
 ) -> str | None:  # fmt: skip
-    """What `TableColumns.follow` would have to do for a table of the lake that is there; None: nothing.
-
-    columns: the type, as a schema's JSON has it, and the comment of each.
-    """
-    expected = {TYPES: settings.types.types, ORDER: None, _KEY: _key_text(table)}
-    expected |= {APPLIED: str(steps[-1].commit_ts)} if steps else {}
-    expected |= {_NAME: str(settings.names[-1][1])} if settings.names else {}
-    for name, value in expected.items():
+    """What `TableColumns.follow` would do for a table that is there, or None. columns: type (JSON) and comment."""
+    for name, value in ({ORDER: None} | _properties_of(settings, table, steps)).items():
         if ({TYPES: "exact"} | dict(properties)).get(name) != value:
             return f"its property {name} is not {value} yet"
     wanted = {c.name: (json_type(c, settings.types), _comment(c)) for c in table.columns if not c.virtual}
@@ -498,10 +475,16 @@ def find_lag(
     return None
 
 
+def _properties_of(settings: TableSettings, table: Table, steps: Sequence[SchemaChange]) -> dict[str, str]:
+    """The properties of a table that follows all steps."""
+    properties = {TYPES: settings.types.types, _KEY: _key_text(table)}
+    properties |= {APPLIED: str(steps[-1].commit_ts)} if steps else {}
+    properties |= {_NAME: str(settings.names[-1][1])} if settings.names else {}
+    return properties | ({ORDER: "offset"} if settings.by_offset else {})
+
+
 def newest_gap(properties: Mapping[str, str]) -> int:
-    """Up to which commit_ts changes need more than a table's rows and deleted keys: a snapshot has them, or deletes of
-    then are not known any more. -1: none do.
-    """
+    """A change up to here needs Spark: a snapshot has it, or deletes of then are not known any more. -1: none does."""
     return max(int(properties.get(name, -1)) for name in (LOADED, FORGOTTEN))
 
 

@@ -33,9 +33,7 @@ class TableHistories:
         self.shared = shared_names(self.ordered)
 
     def tables_named(self, id_: TableId) -> list[RenameChain]:
-        """The tables that have the name, or had it and have another one now. Not one that was dropped under a name that
-        is another table's now.
-        """
+        """The tables that have the name, or had it and have another one now; not one that was dropped."""
         current = self._now.get(id_.folded)
         others = [c for c in self._chains if c is not current and c.has_name(id_) and self._now[c.name.folded] is c]
         return [*others, current] if current is not None else others or [RenameChain(id_)]

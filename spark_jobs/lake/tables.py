@@ -71,9 +71,7 @@ def session(
 
 
 def _settings_of(active: SparkSession | None, settings: SparkSettings, table_format: str) -> Mapping[str, str]:
-    """Settings for a format of a session that is yet to start. SetupError USAGE where there is one without Delta, or
-    spark-submit has no jars of it; JAR_MISSING.
-    """
+    """A format's settings of a session that is to start. SetupError USAGE without Delta or its jars; JAR_MISSING."""
     if active is not None:
         if table_format == "delta" and not has_delta(active):
             details = "this Spark session has no Delta: start it with spark.sql.extensions and Delta's jars"
@@ -92,10 +90,7 @@ def _settings_of(active: SparkSession | None, settings: SparkSettings, table_for
 
 
 def engine_of(spark: SparkSession, name: str, table_format: str = "delta") -> Engine:
-    """The engine of a format's tables in this session. name: of spark_jobs.lake.engines.base.ENGINES, or "auto".
-
-    SetupError USAGE for an engine that writes another format.
-    """
+    """The engine `name`, or for "auto" the format's. SetupError USAGE for an engine that writes another format."""
     if name == AUTO:
         delta = "delta-spark" if has_delta(spark) else "deltalake"
         name = {"delta": delta, "iceberg": "iceberg-spark"}[table_format]
@@ -111,10 +106,7 @@ def has_delta(spark: SparkSession) -> bool:
 
 
 def lake_config(formats: Iterable[str] = ("delta",), brought: frozenset[str] = frozenset()) -> dict[str, str]:
-    """The settings of a session that can write tables of these formats, the pinned jars among them.
-
-    brought: artifacts that the user brings. SetupError JAR_MISSING.
-    """
+    """Settings of a session for tables of these formats, with pinned jars but for `brought`. SetupError JAR_MISSING."""
     from ticdc_bridge.spark_jobs.runtime.jars import jars
 
     settings = SparkSettings()

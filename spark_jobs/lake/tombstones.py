@@ -24,9 +24,7 @@ from ticdc_bridge.spark_jobs.lake.untimed_deletes import KAFKA_POSITION, with_ro
 COMMIT_TS = "_commit_ts"
 """Column of a merged table and of its deleted keys: the commit_ts of their newest change."""
 _POSITION = "_place"
-"""Column of deleted keys, where deletes have no commit_ts: the last one's place. Its commit_ts is NULL where it was not
-known what it deleted.
-"""
+"""Column of deleted keys: the place of the last delete without a commit_ts. _commit_ts NULL: of an unknown row."""
 _MESSAGE = "_message"
 """Column of deleted keys, where null values come after deletes: the message of a delete."""
 RESERVED_NAMES = frozenset((_POSITION, _MESSAGE))
@@ -173,8 +171,8 @@ class Tombstones:
         """Of deletes up to here: the table was emptied then, and no older change is applied any more. But of those
         without a commit_ts, and of null values: where one comes again, only its place tells that it is older.
         """
-        columns = self.table.read().columns if self.table.exists() else []
-        if COMMIT_TS in columns:
+        if self.table.exists():
+            columns = self.table.read().columns
             others = (f" AND {name} IS NULL" for name in (_POSITION, _MESSAGE) if name in columns)
             self.table.delete(f"{COMMIT_TS} <= {commit_ts}" + "".join(others))
 
@@ -202,11 +200,7 @@ class Tombstones:
         return None
 
     def fit(self) -> int | None:
-        """Brings the columns to the key's types.
-
-        Where the key is another one, or deleted keys don't fit exactly, all are forgotten: the newest commit_ts of
-        them, else None.
-        """
+        """Brings the columns to the key's types. Keys that don't fit are forgotten: the newest commit_ts, or None."""
         if not self.table.exists():
             return None
         frame = self.table.read()
@@ -232,6 +226,6 @@ class Tombstones:
         self.table.overwrite(self.spark.createDataFrame([], ", ".join(columns)))
 
     def _forget_all(self, frame: DataFrame) -> int | None:
-        newest = frame.agg(F.max(COMMIT_TS if COMMIT_TS in frame.columns else "commit_ts")).collect()[0][0]
+        newest = frame.agg(F.max(COMMIT_TS)).collect()[0][0]
         self.create()
         return None if newest is None else int(newest)

@@ -10,9 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 KAFKA_POSITION = "struct<topic:string,partition:int,offset:bigint,time:timestamp,deleted_ts:bigint>"
-"""Spark type of a message's position; fields are NULL where a file does not tell them. deleted_ts: of a delete, the
-commit_ts of what it deleted.
-"""
+"""Spark type of a message's position, NULL where a file tells none. deleted_ts: the commit_ts of what it deleted."""
 
 CLOCKS_AGREE = "coalesce(min(unix_millis(source.timestamp) - shiftright(commit_ts, 18)) >= 0, false)"
 """SQL: whether no message of these changes was in Kafka before its commit, by Kafka's clock and TiDB's."""

@@ -140,10 +140,7 @@ def definitions(
 
 
 def schemas_at(format: Format, registry: str | None, file: Path | None, name: str, wait: float = 5.0) -> Schemas:
-    """Schemas of a file, else of the registry where the format has a use for it.
-
-    name: the format's, in the error. wait: seconds to try. SetupError USAGE, REGISTRY_UNREACHABLE.
-    """
+    """Schemas of a file, else of the registry where the format `name` has a use for it. SetupError as `definitions`."""
     if file is not None:
         return FileSchemas.read(file)
     if (format.needs_schemas and registry is not None) or (format.uses_schemas and registry):
@@ -154,11 +151,7 @@ def schemas_at(format: Format, registry: str | None, file: Path | None, name: st
 
 
 def tables_of(ddl: File | TableSource | None, history: str | None, table: str | None = None) -> TableSource | None:
-    """Table definitions: a file, a folder or a server's URL as --ddl takes them, a source of them, or the URL of a
-    service that has their history.
-
-    table: its database is that of names in SQL that have none.
-    """
+    """What --ddl takes, a source, or a history's URL, as a source. table: its database is that of bare names."""
     if isinstance(ddl, str | os.PathLike):
         source = definition_source(os.fspath(ddl))
         source = path_of(source) if isinstance(source, Path) else source

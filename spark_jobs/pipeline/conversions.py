@@ -30,10 +30,7 @@ _HEX = re.compile(r'\{"hex":"(?:[0-9a-f]{2})*"\}')
 
 
 def converter(old: Column, new: Column) -> Callable[[Value], Value] | None:
-    """How a column's values become those of its new type; None where each stays as it is.
-
-    What is returned raises ValueError for a value that TiDB makes something unknown of.
-    """
+    """How values become those of a column's new type (ValueError: TiDB's are unknown); None: each stays as it is."""
     convert = _CONVERT.get((old.type.kind, new.type.kind), _refuse_unknown)
     if convert is _keep_value or (old.type.kind is new.type.kind and convert in _BY_FORM and _is_wider(old, new)):
         return None
@@ -148,10 +145,6 @@ def _to_year(value: Value, _old: Column, _new: Column) -> Value:
     if year and not 1901 <= year <= 2155:
         raise ValueError("no year of four digits")
     return "0000" if year == 0 else str(year)
-
-
-def _year_to_integer(value: Value, _old: Column, _new: Column) -> Value:
-    return str(values.integer(_str(value).lstrip("0") or "0"))
 
 
 def _to_decimal(value: Value, _old: Column, new: Column) -> Value:
@@ -312,7 +305,7 @@ _CONVERT: dict[tuple[Kind, Kind], Convert] = {
     (Kind.INTEGER, Kind.DECIMAL): _to_decimal,
     (Kind.INTEGER, Kind.DOUBLE): _to_double,
     (Kind.INTEGER, Kind.BIT): _integer_to_bits,
-    (Kind.YEAR, Kind.INTEGER): _year_to_integer,
+    (Kind.YEAR, Kind.INTEGER): lambda value, _old, _new: str(values.integer(_str(value).lstrip("0") or "0")),
     (Kind.DECIMAL, Kind.DECIMAL): _to_decimal,
     (Kind.DECIMAL, Kind.INTEGER): _to_integer,
     (Kind.DECIMAL, Kind.DOUBLE): _to_double,

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from ticdc_bridge.schemas.formats.base import BatchEncoder, Decoder, Encoder
-from ticdc_bridge.schemas.formats.definitions import name_mismatch
+from ticdc_bridge.schemas.formats.definitions import name_definition
 from ticdc_bridge.schemas.formats.framing import carried_headers
 from ticdc_bridge.schemas.inspect import checksum
 from ticdc_bridge.schemas.model.errors import WireError
@@ -136,7 +136,7 @@ def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Mess
             if not messages:
                 result.skipped.append(skipped_kind(event))
     except WireError as error:
-        raise name_mismatch(error, next((row.mismatch for row in rows if row.mismatch), None)) from error
+        raise name_definition(error, next(iter(rows), None)) from error
 
 
 def _too_deep_error() -> WireError:

@@ -56,10 +56,7 @@ def step(command: str, text: str) -> Iterator[None]:
 
 @contextmanager
 def report_slow_steps(text: str, after: float = 2.0, state: Callable[[], str] = str) -> Iterator[None]:
-    """A line on stderr where the work takes longer than `after` seconds, and another each half minute of it.
-
-    state: how far it is, in words that go into the line; "" where that is not known.
-    """
+    """Lines on stderr while the work takes longer than `after` seconds, each half minute. state: how far it is."""
     began, done = time.monotonic(), threading.Event()
 
     def tell() -> None:
@@ -79,9 +76,7 @@ def report_slow_steps(text: str, after: float = 2.0, state: Callable[[], str] = 
 
 
 def tell_summary(command: str, summary: Summary, table: TableId | None = None, as_json: bool = False) -> None:
-    """The summary on stderr, after what people have to know of it. table: whose rows were asked for. as_json: for
-    programs, in one line.
-    """
+    """Warnings, then the summary on stderr. table: whose rows were asked for. as_json: for programs, in one line."""
     for text in summary.warnings(table):
         print(f"warning: {text}", file=sys.stderr)
     if as_json:

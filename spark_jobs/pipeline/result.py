@@ -32,9 +32,7 @@ class TableMerge:
 
 @dataclass(frozen=True, slots=True)
 class TableProgress:
-    """What a run or a micro-batch did for one of several tables: rows read, keys or rows written, the newest
-    commit_ts of them where they have one.
-    """
+    """A table of a run or micro-batch: rows read, keys or rows written, their newest commit_ts, if they have one."""
 
     name: str
     rows: int
@@ -112,11 +110,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs; 2
-        when changes of tables that are set aside are not written.
-
-        Messages dropped as asked for (--on-error drop) are counted, and no failure.
-        """
+        """0: all is written, or dropped as asked for; 1: dead letters, a checksum differs; 2: tables set aside."""
         if self.set_aside:
             return 2
         return 1 if self.errors.total() > self.dropped or self.checksums["mismatch"] else 0
@@ -148,10 +142,7 @@ class Summary:
         return {kind: getattr(self, kind) for kind in kinds} | {"tables": [asdict(entry) for entry in self.tables]}
 
     def warnings(self, table: TableId | None = None) -> list[str]:
-        """What people have to know of a run that may look well: definitions that were not used, and no rows at all.
-
-        table: whose rows were asked for.
-        """
+        """Definitions that were not used, and no rows at all. table: whose rows were asked for."""
         texts = [mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
         if not self.messages or self.errors.total() >= self.messages:
             return texts

@@ -77,10 +77,7 @@ class RowConversion:
 
     @classmethod
     def of(cls, table: Table, newest: Table, older: bool, exact: bool = False) -> RowConversion:
-        """older: rows that `table` describes can be older than the newest definition, but not of another table.
-
-        exact: it is not certain that they are older.
-        """
+        """older: the rows can be older than the newest definition. exact: that is not certain."""
         pairs, lacking, unclear = same_columns(table, newest)
         names: dict[str, str | None] = {entry.name: c.name for entry, c in pairs if entry.name != c.name}
         taken = {c.name.lower() for c in newest.columns if not c.virtual}

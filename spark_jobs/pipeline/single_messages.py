@@ -20,13 +20,7 @@ from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource, TableSource
 from ticdc_bridge.schemas.plain.reader import PLAIN as PLAIN_FORMAT
 from ticdc_bridge.schemas.plain.reader import plain_message
 from ticdc_bridge.schemas.plain.writer import json_line
-from ticdc_bridge.spark_jobs.pipeline.arguments import (
-    File,
-    claims_of,
-    schemas_of,
-    tables_of,
-    with_parameter_names,
-)
+from ticdc_bridge.spark_jobs.pipeline.arguments import File, claims_of, schemas_of, tables_of, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, encode_event
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
@@ -182,6 +176,8 @@ class Encoder:
             origin = replace(line, value=None, timestamp=timestamp, headers=line.headers or origin.headers)
             events = self._objects.decode(line)
         else:
+            if isinstance(event, RowChange):
+                _check_event(event)
             events = [event]
         return [message for entry in events for message in encode_event(self._encoder, entry, origin, self._topic).out]
 
@@ -202,13 +198,23 @@ def _pairs(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     return pairs
 
 
-def _check_values(event: Mapping[str, Any]) -> None:
-    """WireError INVALID_VALUE for a value of a row that is not in the form of JSON rows."""
+def _check_event(event: RowChange) -> None:
+    """WireError INVALID_VALUE for a row that no decoder gives, such as one that its user changed."""
+    if event.op not in ("c", "u", "d", "r"):
+        raise WireError("INVALID_VALUE", column="op", details=f"{event.op!r}: choose c, u, d or r")
+    _check_values({"before": event.before, "after": event.after}, bytes, "a text, bytes or None")
+    strange = {*(event.before or ()), *(event.after or ())} - event.table.by_name.keys()
+    if strange:
+        raise WireError("INVALID_VALUE", column=min(strange), details=f"table {event.table.id} has no such column")
+
+
+def _check_values(event: Mapping[str, Any], binary: type = Mapping, needed: str = 'a text, null or {"hex": …}') -> None:
+    """WireError INVALID_VALUE for a value of a row that is not in the form of JSON rows, or of change events."""
     for image in ("before", "after"):
         row = event.get(image)
         for name, value in row.items() if isinstance(row, Mapping) else ():
-            if not isinstance(value, str | Mapping | None):
-                details = f'it is of type {type(value).__name__}: a text, null or {{"hex": …}} is needed'
+            if not isinstance(value, str | binary | None):
+                details = f"it is of type {type(value).__name__}: {needed} is needed"
                 raise WireError("INVALID_VALUE", column=str(name), details=details)
 
 

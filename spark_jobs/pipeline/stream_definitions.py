@@ -22,10 +22,7 @@ def commit_ts_of_statement(event: DdlEvent) -> int | None:
 
 
 class StreamDefinitions:
-    """Table versions from DDL events (schemas.model.ports.TableSource). What is given beforehand comes first.
-
-    A statement that can't be read or applied leaves its table unknown from there on, rather than as it was before.
-    """
+    """Table versions from DDL events, after those given. A statement that fails leaves its table unknown from there."""
 
     def __init__(self, tables: TableSource | None = None) -> None:
         self._defined = tables
@@ -36,10 +33,7 @@ class StreamDefinitions:
         self._versions: dict[TableId, list[tuple[int, TableVersion | None]]] = {}
 
     def learn(self, event: DdlEvent) -> None:
-        """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known.
-
-        Without a time (`commit_ts_of_statement`) it is not used.
-        """
+        """Takes a DDL event, once; without a time (`commit_ts_of_statement`) it is not used."""
         commit_ts = commit_ts_of_statement(event)
         key = (commit_ts or 0, event.db, event.table, event.query)
         if not event.query or key in self._seen:
@@ -105,21 +99,14 @@ class LearningDecoder:
     """A side's decoder; where the side learns, from the DDL it reads, so that it needs the messages in order."""
 
     def __init__(self, config: CodecConfig) -> None:
-        self.tables: TableSource | None = config.tables
-        self.decoder: Decoder = config.decoder()
-        if config.learn:
-            self.tables = learned = StreamDefinitions(config.tables)
-            self.decoder = _DdlDecoder(replace(config, tables=learned).decoder(), learned)
-
-
-class _DdlDecoder:
-    def __init__(self, decoder: Decoder, tables: StreamDefinitions) -> None:
-        self._decoder = decoder
-        self._tables = tables
+        self._learned = StreamDefinitions(config.tables)
+        self.tables: TableSource | None = self._learned if config.learn else config.tables
+        self._decoder = replace(config, tables=self.tables).decoder()
+        self.decoder: Decoder = self if config.learn else self._decoder
 
     def decode(self, message: Message) -> list[Event]:
         events = self._decoder.decode(message)
         for event in events:
             if isinstance(event, DdlEvent):
-                self._tables.learn(event)
+                self._learned.learn(event)
         return events

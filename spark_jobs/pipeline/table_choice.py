@@ -124,10 +124,7 @@ def check_rule(rule: str, option: str = "--out") -> None:
 
 
 def location_by_rule(rule: str, id_: TableId) -> str:
-    """The place of a table. Characters that a path can't have as they are become %XX.
-
-    SetupError USAGE for a name that a catalog can't have.
-    """
+    """The place of a table, with %XX for what a path can't have. SetupError USAGE for a name that no catalog takes."""
     catalog = rule.startswith("iceberg:")
     for name in (id_.db, id_.table) if catalog else ():
         if not _IN_CATALOG.fullmatch(name):

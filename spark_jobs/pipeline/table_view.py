@@ -1,8 +1,7 @@
 """One table's rows in Spark's types: what each value must be, in the in-process decoder and in Arrow batches.
 
-`TableView` says which table and which types, `ViewDecoder` holds a decoder to it: a row that the columns can't hold is
-an error of its message (INVALID_VALUE), or a NULL with the flag `not_typed:<column>` where that is asked for; never a
-NULL without a word. So whatever reads typed rows of it can convert without asking again.
+What a column can't hold is an error of its message (INVALID_VALUE) or, where that is asked for, a NULL with the flag
+`not_typed:<column>`; never a NULL without a word.
 """
 
 from collections.abc import Callable, Mapping
@@ -236,10 +235,7 @@ def check_names(event: RowChange, newest: Table, tables: TableSource | None) -> 
 
 
 def default_of(column: Column, zone: str) -> Value:
-    """What a row that lacks the column has in it when defaults are asked for; TIMESTAMP text in the row's zone.
-
-    None for an expression, and for a TIMESTAMP default of which nobody knows the zone.
-    """
+    """The default of a row that lacks the column, TIMESTAMP in its zone; None: an expression, or of an unknown zone."""
     if column.default_is_expr or column.default_unzoned or column.default is None:
         return None
     if column.type.kind is Kind.TIMESTAMP and isinstance(column.default, str):
@@ -261,10 +257,7 @@ def plain_default(column: Column) -> Value:
 
 
 def check_number(column: Column, value: Value, source: Kind) -> None:
-    """ValueError where the column's Spark type does not hold the number; an older version may have held others.
-
-    source: what its own version's column is (a FLOAT that was damaged on the way has its flag).
-    """
+    """ValueError where the column's Spark type does not hold the number. source: what its own version's column is."""
     if not isinstance(value, str):
         raise ValueError(value)
     kind = spark_type(column)

@@ -8,10 +8,7 @@ from ticdc_bridge.schemas.model.table import TableId
 
 
 def topic_by_rule(rule: str, event: Event) -> str:
-    """A topic by TiCDC's rule, with {schema} and {table} filled in (upstream ticdc `eventrouter/topic/expression.go`).
-
-    Characters that Kafka does not allow become `_`; a watermark has neither schema nor table.
-    """
+    """A topic by TiCDC's rule (upstream ticdc `eventrouter/topic/expression.go`); Kafka's forbidden ones become `_`."""
     return table_topic_by_rule(
         rule, TableId("", "") if isinstance(event, Watermark) else TableId(event.db, event.table_name)
     )

@@ -61,10 +61,7 @@ class WatermarkBuffer(Generic[T]):
             self._held.append((mark.commit_ts, mark.rank, self._number, entry))
 
     def rest(self) -> Iterator[T]:
-        """At the end of the input: what the watermarks of all partitions cover, in the order of commit_ts.
-
-        SetupError USAGE where no watermark came.
-        """
+        """At the end: what all partitions' watermarks cover, by commit_ts. SetupError USAGE where none came."""
         if not self._job.until_resolved:
             return
         if self._held and not self._resolved:

@@ -8,10 +8,7 @@ from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """The cache folder: `BRIDGE_CACHE`, else `XDG_CACHE_HOME/ticdc-bridge`, else `~/.cache/ticdc-bridge`.
-
-    Out: an absolute path; the folder may not exist yet.
-    """
+    """`BRIDGE_CACHE`, else `XDG_CACHE_HOME/ticdc-bridge`, else `~/.cache/ticdc-bridge`. It may not exist yet."""
     if folder := os.environ.get("BRIDGE_CACHE"):
         return Path(folder).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME")
@@ -19,10 +16,7 @@ def cache_dir() -> Path:
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
-    """Write `content` to `path` so that a reader sees the old file or the new one, never a part.
-
-    In: the target, its text or bytes and its permission bits. Errors: OSError when the folder can't be written.
-    """
+    """Write so that a reader sees the old file or the new one, never a part. OSError where that can't be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -64,10 +64,7 @@ _COMPLAINT = re.compile(r"[Ee]xception|timed out|[Rr]efused|Host .+ not found|er
 
 
 def ivy_jar() -> Path:
-    """The Ivy jar of the installed pyspark (or of SPARK_HOME).
-
-    Errors: SetupError JAR_MISSING when there is no pyspark.
-    """
+    """The Ivy jar of the installed pyspark, or of SPARK_HOME. SetupError JAR_MISSING when there is no pyspark."""
     spec = importlib.util.find_spec("pyspark")
     homes = [os.environ.get("SPARK_HOME", ""), str(Path(spec.origin).parent) if spec and spec.origin else ""]
     for home in filter(None, homes):
@@ -77,13 +74,7 @@ def ivy_jar() -> Path:
 
 
 def _retrieve(jar_set: Sequence[Jar], folder: Path) -> str:
-    """Fetches jars into a folder, without their dependencies, in one JVM. A jar that is not found is no error here.
-
-    Returns:
-        What Ivy said.
-    Raises:
-        SetupError: JAVA_MISSING, JAR_MISSING (no Ivy; bad BRIDGE_IVY_SETTINGS).
-    """
+    """Fetches jars, without dependencies, in one JVM; what Ivy said of it. SetupError JAVA_MISSING, JAR_MISSING."""
     lines = []
     for jar in jar_set:
         artifact = _CLASSIFIED.format(quoteattr(jar.artifact), quoteattr(jar.classifier)) if jar.classifier else ""
@@ -200,10 +191,7 @@ def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Pat
 
 
 def listed_jars(setting: str) -> list[Path]:
-    """The jars that `BRIDGE_JARS` names: a comma list of files and folders (their `*.jar`).
-
-    Errors: SetupError JAR_MISSING for a name that is neither.
-    """
+    """BRIDGE_JARS: a comma list of jars and folders of them. SetupError JAR_MISSING for a name that is neither."""
     paths: list[Path] = []
     for name in filter(None, map(str.strip, setting.split(","))):
         path = Path(name).expanduser().absolute()

@@ -65,11 +65,7 @@ class Java:
 
 
 def parse_major(text: str) -> int | None:
-    """The major version in what `java -XshowSettings:properties -version` printed.
-
-    In: stdout and stderr together, in any order, with lines of other origin (`Picked up JAVA_TOOL_OPTIONS…`).
-    Out: 8 for `1.8.0_392`, 17 for `17.0.15`, 25 for `25-ea`; None when there is no version in it.
-    """
+    """The major version in what `java -XshowSettings:properties` printed: 8 for `1.8.0_392`, 25 for `25-ea`."""
     for pattern in (_SPECIFICATION, _QUOTED, _UNQUOTED):
         if match := pattern.search(text):
             numbers = [int(digits) for digits in re.findall(r"\d+", match[1])]
@@ -79,18 +75,12 @@ def parse_major(text: str) -> int | None:
 
 
 def find_java() -> Java:
-    """The first Java that fits, in the order of the module's docstring.
-
-    Errors: SetupError JAVA_MISSING, naming what was looked at and what to do.
-    """
+    """The first Java that fits, in the module's order. SetupError JAVA_MISSING names what was looked at."""
     return _find(*(os.environ.get(name, "") for name in ("BRIDGE_JAVA_HOME", "JAVA_HOME", "PATH")))
 
 
 def spark_java_home() -> Path:
-    """A folder to give to Spark as JAVA_HOME: its `bin/java` runs the Java that `find_java` found.
-
-    Errors: SetupError JAVA_MISSING; also where the cache folder can't be written.
-    """
+    """A folder to give to Spark as JAVA_HOME. SetupError JAVA_MISSING, also where the cache folder can't be written."""
     java = find_java()
     text = _WRAPPER.replace("{java}", shlex.quote(str(java.executable)))
     home = cache_dir() / "java" / hashlib.sha256(text.encode()).hexdigest()[:16]

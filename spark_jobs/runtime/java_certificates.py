@@ -1,8 +1,4 @@
-"""Let a Java trust the certificate authorities that the machine trusts.
-
-A Java that came from PyPI or from a tarball has its own list and doesn't know a company's authority; the system's
-bundle does. Its certificates go into a key store in Java's JKS form, which is simple enough to write here.
-"""
+"""Let a Java trust the certificate authorities that the machine trusts: its bundle as a key store (JKS)."""
 
 import hashlib
 import os
@@ -45,10 +41,7 @@ def trust_store(certificates: Iterable[bytes]) -> bytes:
 
 
 def java_options(folder: Path) -> list[str]:
-    """Options that make a Java trust what the machine trusts.
-
-    In: a folder to write the store into. Out: [] when no authority is known.
-    """
+    """Options that make a Java trust what the machine trusts; [] for nothing. folder: gets the store."""
     certificates = system_certificates()
     if not certificates:
         return []

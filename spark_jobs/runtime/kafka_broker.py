@@ -46,16 +46,9 @@ appender.out.layout.pattern = %d %p %c{1}: %m%n
 
 
 def prepare_broker(folder: Path, port: int, controller_port: int, settings: str = "") -> list[str]:
-    """Writes a broker's settings into an empty folder and formats its storage there.
+    """Writes a broker's settings into an empty folder and formats its storage there; the command that runs it.
 
-    Args:
-        settings: More lines of server.properties.
-
-    Returns:
-        The command that runs the broker until a signal ends it.
-
-    Raises:
-        SetupError: JAVA_MISSING, JAR_MISSING; USAGE with the output of Kafka's tool.
+    settings: more lines of server.properties. SetupError JAVA_MISSING, JAR_MISSING; USAGE with Kafka's output.
     """
     logging = [jar for pattern in _LOGGING for jar in ivy_jar().parent.glob(pattern)]
     class_path = [*logging, *(jar for jar in jars("kafka") if not jar.name.startswith("slf4j-api-"))]

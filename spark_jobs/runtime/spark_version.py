@@ -1,7 +1,4 @@
-"""Which Spark is installed, and which versions are supported (the table of docs/columns.md).
-
-Read without importing pyspark, which takes a second and is not there for who needs no Spark.
-"""
+"""Which Spark is installed, and which versions are supported (docs/columns.md); read without importing pyspark."""
 
 import importlib.util
 import re

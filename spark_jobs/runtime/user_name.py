@@ -16,10 +16,7 @@ _NAME = "ticdc-bridge"
 
 
 def variables_for_nameless_user(make_folder: Callable[[], Path]) -> dict[str, str]:
-    """What the environment of Spark's JVM needs so that this process's user has a name; nothing where it has one.
-
-    In: what makes a folder for the file. Errors: SetupError USAGE where a nameless user's library is not installed.
-    """
+    """The variables that give this process's user a name; {} where it has one. SetupError USAGE: no nss_wrapper."""
     try:
         import pwd
     except ImportError:  # no users here

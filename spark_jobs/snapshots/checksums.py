@@ -115,14 +115,11 @@ _EMPTY: Final = {"string": "''", "binary": "X''"}
 # ---- ranges and groups
 @dataclass(frozen=True)
 class Groups:
-    """How the rows of a table of TiDB's are grouped.
+    """How the rows of a table of TiDB's are grouped. types: of the lake's columns, called l_N there. sample: ranges of
+    the key that are compared; (): all rows.
 
-    A table whose clustered key begins with an integer has ranges of it. Other keys are not compared here: TiDB orders
-    texts by their collation. Such a table is read in chunks all the same, and each group has rows of all of them.
-
-    Args:
-        types: of the columns in the lake, by name; they are called l_N there.
-        sample: ranges (first and last key) that are compared; (): all rows.
+    A clustered key that begins with an integer has ranges of it. Others are ordered by a collation: their tables are
+    read in chunks, and each group has rows of all of them.
     """
 
     table: TidbTable

@@ -1,7 +1,4 @@
-"""How the texts of a dump are written: what Dumpling was told, and what its files prove.
-
-Where the files prove nothing and it matters, the load is refused, with the options that are needed.
-"""
+"""How the texts of a dump are written, by Dumpling's options and its files; refused where neither proves it."""
 
 import binascii
 import json
@@ -14,16 +11,12 @@ from functools import partial
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-import pyarrow
-
 from ticdc_bridge.schemas.columnar.dump_reader import TIMES, DumpCut, DumpTextError, TextColumn, TextForm, dump_rows
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
 from ticdc_bridge.schemas.model.values import bit_size
-
-pa: Any = pyarrow  # the stubs know less than the library
+from ticdc_bridge.spark_jobs.arrow.library import array_of, pa
 
 OPTION: Final = "--dump-options"
 _OPTIONS: Final = {"csv-separator": "separator", "csv-delimiter": "quote", "csv-line-terminator": "terminator",
@@ -92,10 +85,8 @@ def head_rows(data: bytes, is_complete: bool, columns: Sequence[Column], form: T
 
 def arrow_array(values: TextColumn, column: Column, form: TextForm) -> Any:
     """A column as Arrow's texts, or bytes. DumpTextError."""
-    bits = None if values.valid.all() else pa.py_buffer(np.packbits(values.valid, bitorder="little").tobytes())
-    buffers = [bits, pa.py_buffer(values.offsets), pa.py_buffer(values.data)]
     is_text = column.type.kind not in BYTES
-    array = pa.Array.from_buffers(pa.string() if is_text else pa.binary(), len(values.valid), buffers)
+    array = array_of(pa.string() if is_text else pa.binary(), values.valid, values.offsets, values.data)
     try:
         if is_text:
             array.validate(full=True)
@@ -109,13 +100,9 @@ def arrow_array(values: TextColumn, column: Column, form: TextForm) -> Any:
 
 
 def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any]) -> TextForm:
-    """How the files of a dump are read, by what the first bytes of some of each table's prove.
+    """How the files of a dump are read, by what the first bytes of some of each table's (`heads`) prove, and `given`.
 
-    Args:
-        heads: looked at until one form is left.
-        given: of `dump_options`.
-    Raises:
-        SetupError: USAGE where several forms give other values, or none fits.
+    SetupError USAGE where several forms give other values, or none fits.
     """
     known = _KNOWN if is_csv else {"escapes": _KNOWN["escapes"]}
     tried = [(given[name],) if name in given else values for name, values in known.items()]
@@ -133,8 +120,8 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
             if all(_fits(v, c) for c, values in zip(head.columns, entry[1], strict=True) for v in values)
         ] or cells  # fmt: skip
         if not cells:
-            details = f"{head.name} can't be read with any dialect that is known ({found[0][1]}): it is damaged, or say"
-            raise SetupError("USAGE", details=f"{details} what Dumpling was told ({OPTION} '--csv-separator … …')")
+            details = f"{head.name} can't be read in any known dialect ({found[0][1]}): it is damaged, or Dumpling had"
+            raise SetupError("USAGE", details=f"{details} other options: give them ({OPTION} '--csv-separator … …')")
         forms = [form for form, _ in cells]
         has_bytes = has_bytes or any(column.type.kind in BYTES for column in head.columns)
         are_same = are_same and head.is_complete and all(values == cells[0][1] for _, values in cells)
@@ -147,7 +134,7 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
     if unsure == {"escapes"}:
         return replace(forms[0], escapes=None)
     names = ", ".join(f"--{option}" for option, name in _OPTIONS.items() if name in unsure)
-    details = f"nothing in the dump proves {names}: say what Dumpling was told ({OPTION} '' for its defaults)"
+    details = f"the dump does not show {names}: give the options that Dumpling ran with ({OPTION} '' for its defaults)"
     raise SetupError("USAGE", details=details)
 
 

@@ -48,13 +48,9 @@ class Dump(NamedTuple):
 
 
 def read_dump(location: str, at: int | None = None) -> Dump:
-    """What a folder of Dumpling's has.
+    """What a folder of Dumpling's has. at: its TSO (physical ms << 18 | logical), where its metadata does not say it.
 
-    Args:
-        location: a folder of this machine or an object store.
-        at: its TSO (physical ms << 18 | logical), where its metadata does not say it.
-    Raises:
-        SetupError: USAGE for what is no whole dump, or has files that are nobody's.
+    SetupError USAGE for what is no whole dump, or has files that are nobody's.
     """
     folder = path_of(location)
     # Spark's workers have the current folder of when they began.
@@ -103,7 +99,7 @@ def _tso(metadata: Path, location: str, at: int | None) -> int:
     tso = int(text) if text.isdigit() else 0
     if not 0 < (at or tso) <= MAX_TSO:
         time = f" of its time {text}: CAST(UNIX_TIMESTAMP('{text}') * 1000 AS UNSIGNED) << 18" if ":" in text else ""
-        raise _error(location, f"its metadata names no TSO: give the one of what it holds (--at N){time}")
+        raise _error(location, f"its metadata names no TSO: give that of its rows (--at N){time}")
     if at is not None and tso not in (0, at):
         raise _error(location, f"its metadata says that it holds the rows of TSO {text}, and --at says {at}")
     return at or tso

@@ -7,19 +7,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow
-
 from ticdc_bridge.schemas.codec.compression import UNREADABLE, unsnap_frames
 from ticdc_bridge.schemas.columnar.dump_reader import DumpCut, DumpTextError, TextForm
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
 from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows, head_rows
 from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable
-
-pa: Any = pyarrow  # the stubs know less than the library
 
 PREFIX: Final = "dumpling:"
 _HEAD: Final = 256 << 10
@@ -34,13 +31,7 @@ _NO_ROW: Final = "it has no row, and Dumpling makes no such file: it is cut"
 
 @dataclass
 class DumpTable(SnapshotTable):
-    """A table of a dump.
-
-    Args:
-        kind: of its files: sql, csv or parquet; "" without rows.
-        sizes: of its files in bytes, as they are stored.
-        form: how its texts are read.
-    """
+    """A table of a dump. kind: sql, csv, parquet, "" without rows. sizes: of files as stored. form: of its texts."""
 
     kind: str = ""
     files: list[str] = field(default_factory=list)

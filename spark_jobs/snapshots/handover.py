@@ -20,12 +20,9 @@ _MOST: Final = 1000
 
 
 def check_handover(choice: TopicChoice, settings: Mapping[str, str], config: CodecConfig, tso: int) -> list[str]:
-    """Looks for changes that are neither in the snapshot of this TSO nor in the topics.
+    """Looks for changes that are neither in the snapshot of this TSO nor in the topics; why that can't be known, or [].
 
-    Returns:
-        Why it can't be known whether there are any: [] where there are none.
-    Raises:
-        SetupError: STOPPED for a gap; KAFKA_UNREACHABLE, UNKNOWN_TOPIC.
+    SetupError STOPPED for a gap; KAFKA_UNREACHABLE, UNKNOWN_TOPIC.
     """
     firsts, unknown = list[int](), list[str]()
     for topic in choice.find(settings):

@@ -86,10 +86,7 @@ class LoadJob:
 
 
 def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
-    """Loads the tables one by one; those that a load which did not end had loaded at this TSO stay as they are.
-
-    SetupError as merge raises it; the tables before are loaded then.
-    """
+    """Loads the tables, but those that an unfinished load at this TSO had loaded. SetupError as of merge."""
     total, tables = load.Loaded(0, 0), load_job.tables
     for losses in [check_losses(table, load_job.job) for table in tables]:
         tell_lines("load: flag", losses)

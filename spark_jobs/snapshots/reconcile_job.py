@@ -42,12 +42,7 @@ from ticdc_bridge.spark_jobs.snapshots.checksums import Groups
 from ticdc_bridge.spark_jobs.snapshots.differences import DIFFERENT, EXTRA, MISSING, NEWER, LakeRows
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as options_of
 from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX, DumpTable
-from ticdc_bridge.spark_jobs.snapshots.load_job import (
-    check_losses,
-    errors_of_source,
-    locations_of,
-    snapshot_side,
-)
+from ticdc_bridge.spark_jobs.snapshots.load_job import check_losses, errors_of_source, locations_of, snapshot_side
 from ticdc_bridge.spark_jobs.snapshots.repair import repair_rows
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 from ticdc_bridge.spark_jobs.snapshots.source import CHUNK_ROWS, read_source
@@ -67,9 +62,7 @@ PAUSES: Final = (2.0, 4.0, 8.0, 15.0, 30.0)
 
 
 class Checked(NamedTuple):
-    """What was found. rows: of TiDB, at the TSO; equal: those that the lake has so; newer: rows and deletes of the lake
-    that are newer than the TSO.
-    """
+    """rows: TiDB's at the TSO; equal: those that the lake has so; newer: the lake's rows and deletes after it."""
 
     rows: int = 0
     equal: int = 0
@@ -328,10 +321,7 @@ def source_of(tidb: str | None, dump: str | None) -> str:
 def run_reconcile(
     job: ReconcileJob, spark: SparkSession, metrics: JobMetrics, report: Callable[[dict[str, Any]], None] | None = None
 ) -> Checked:
-    """Compares the tables one by one, and prints what was found; the sum. SetupError where that can't be told.
-
-    report: takes what was found of a table, as an edge of lineage.
-    """
+    """Compares the tables, and prints what was found; the sum. report: takes a table's, as an edge of lineage."""
     options = options_of(job.dump_options)
     tso, tables = read_source(job.source, job.tables, job.at, job.zone, options, None, job.chunk_rows)
     total, newest = Checked(), tso

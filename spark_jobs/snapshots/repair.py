@@ -12,12 +12,11 @@ from ticdc_bridge.spark_jobs.lake.column_history import schema_changes
 from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.load import Snapshot, Target, delete_revived, load_past
-from ticdc_bridge.spark_jobs.lake.merge import CurrentTable, changes_of_keys
+from ticdc_bridge.spark_jobs.lake.merge import CurrentTable
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.snapshots.differences import EXTRA, NEWER, LakeRows
-from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 
 def repair_rows(
@@ -25,11 +24,7 @@ def repair_rows(
 ) -> int:
     """Loads rows into the tables of the lake, and deletes keys that the snapshot lacks; how many.
 
-    Args:
-        differences: of LakeRows.differences, by the snapshot.
-        definition: of the table.
-    Raises:
-        SetupError: as merge raises it.
+    differences: of LakeRows.differences, by the snapshot. SetupError as merge raises it.
     """
     rows = [row for row in differences if row["kind"] != NEWER]
     if not rows:
@@ -39,12 +34,8 @@ def repair_rows(
     snapshot = replace(snapshot, rows=lake.of_keys(snapshot, keys))
     # A key that the lake has twice is in TiDB: no delete by key takes one of them.
     extra = [(row["key"],) for row in rows if row["kind"] == EXTRA and row["turn"] == 1]
-    gone = spark.createDataFrame(extra, "before array<string>")
-    names = ", ".join(sql_literal(lake.columns[n].name) for n in lake.keys)
-    deletes = gone.selectExpr(
-        *snapshot.fields, "'d' AS op", f"array({names}) AS key", "CAST(NULL AS map<string,string>) AS after",
-        f"map_from_arrays(array({names}), before) AS before", "CAST(-1 AS bigint) AS position",
-    )  # fmt: skip
+    gone = spark.createDataFrame(extra, "texts array<string>")
+    deletes = snapshot.deletes(gone, [lake.columns[n].name for n in lake.keys], "texts")
     steps = schema_changes([definition], snapshot.id)
     for target in targets:
         if isinstance(target, CurrentTable):
@@ -60,7 +51,7 @@ def _write(target: CurrentTable, snapshot: Snapshot, deletes: DataFrame) -> None
     rows = RowValues(columns.values, snapshot.table, [])
     changes = snapshot.changes().unionByName(deletes, allowMissingColumns=True)
     check_counts(count_changes(changes, rows, -1, (-1, -1), keeps_past=False), columns.settings, Summary())
-    by_key = changes_of_keys(changes, rows, [F.col("commit_ts")]).withColumn("is_deleted", F.col("turn") == 0)
+    by_key = rows.changes_of_keys(changes, [F.col("commit_ts")]).withColumn("is_deleted", F.col("turn") == 0)
     deleted_ts = F.when(F.col("is_deleted"), F.col("commit_ts"))
     tombstones = columns.tombstones(rows.keys)
     marked = tombstones.mark_late(by_key.withColumn("deleted_until_ts", deleted_ts), snapshot.tso)

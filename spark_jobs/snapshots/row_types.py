@@ -1,7 +1,4 @@
-"""Values as sources have them → the exact types of lake tables, in Spark's workers.
-
-A value that is none of its column's type is found here, before a row is written.
-"""
+"""Values as sources have them → the exact types of lake tables, in Spark's workers, before a row is written."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,17 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import shift_zone
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type, find_wrong_times
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 _DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(\.\d{1,6})?"
 _FORMS: Final = {

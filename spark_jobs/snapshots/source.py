@@ -56,7 +56,7 @@ def read_source(
             except SetupError as error:
                 if error_number(error) not in NO_SNAPSHOT:
                     raise
-                words = "did not end, and TiDB has collected what was there then: a new one begins"
+                words = "did not end, and TiDB has removed the rows of that TSO (GC): a new one begins"
                 print(f"load: a load at tso {begun} {words}", file=sys.stderr)
         return server.tso, [*server.tables(ids, chunk_rows or CHUNK_ROWS)]
     if not source.startswith(PREFIX):

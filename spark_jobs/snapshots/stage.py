@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-import pyarrow
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -33,6 +32,7 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.spark_jobs.arrow.arrow_types import ddl_of, spark_schema_of
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name
 from ticdc_bridge.spark_jobs.io.message_files import finish, partial_path_of
@@ -47,7 +47,6 @@ from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-pa: Any = pyarrow  # the stubs know less than the library
 
 _CHUNKS, _DONE = "_chunks.json", "_done.json"
 _FOLDER: Final = re.compile(r"(?P<tso>\d+)-(?P<source>[0-9a-f]+)-[0-9a-f]+")
@@ -163,11 +162,7 @@ class Stage:
                 remove_folder(other)
 
     def read(self, spark: SparkSession, table: SnapshotTable, writing: ChunkWriting) -> DataFrame:
-        """The rows of all chunks; those that were not read before are read now, a task a chunk.
-
-        Returns:
-            c_N for each of the table's columns, those of ours that `writing` adds, FILE and LINE.
-        """
+        """The rows of all chunks, read now if need be, a task a chunk: c_N, ours that `writing` adds, FILE and LINE."""
         path = self.folder / _CHUNKS
         if not path.exists():  # else they are those that the load began with
             self._write(_CHUNKS, table.chunks())
@@ -183,7 +178,7 @@ class Stage:
             spark.range(0, len(lacking), 1, len(lacking)).mapInArrow(writer, "rows bigint").collect()
             self._total = 0
             if len(self._chunks()) < len(chunks):
-                why = "what Spark's workers write there is not seen here: take a place that all of them can reach"
+                why = "files that Spark's workers write there are not seen here: take a folder that all of them reach"
                 raise SetupError("USAGE", details=f"{self.folder}: {why}")
         schema = spark_schema_of(writing.schema)
         frame, number, line = spark.createDataFrame([], schema), F.lit(0), F.lit(0)
@@ -377,7 +372,7 @@ class _ChunkWriter:
             hint = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" * is_date
             raise SourceError(f"{text}: --dead-letter FILE takes such rows out{hint}")
         if self.writing.replaces and column.handle_key:
-            raise SourceError(f"{text}, and it is in the key: with --replace, its row can't be told")
+            raise SourceError(f"{text}, and it is in the key: with --replace, its row can't be identified")
 
         def plain(array: Any) -> str | None:
             value = array[row].as_py()
@@ -385,7 +380,7 @@ class _ChunkWriter:
 
         value = plain(arrays[number])
         error = WireError(
-            "INVALID_VALUE", column=column.name, details=f"{value!r} is no value of its type {column.type.name}"
+            "INVALID_VALUE", column=column.name, details=f"{value!r} does not fit its type {column.type.name}"
         )
         pairs = zip(self.table.columns, arrays, strict=True)
         letter = {

@@ -100,7 +100,9 @@ class TidbServer:
         except (client.MySQLError, OSError, RuntimeError) as error:
             details = error_reason(error)
             if self.tso and error.args[:1] and error.args[0] in NO_SNAPSHOT:
-                details += ": TiDB has collected what was there then: give a newer --at, or a longer tidb_gc_life_time"
+                details += (
+                    ": TiDB has removed the rows of that time (GC): give a newer --at, or a longer tidb_gc_life_time"
+                )
             raise SetupError("TIDB_UNREACHABLE", place=self.address.name, details=details) from error
 
     def ids(self) -> list[TableId]:

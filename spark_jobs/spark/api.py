@@ -21,15 +21,8 @@ from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.spark_jobs.arrow.change_schema import MESSAGES, SKIPPED, change_schema, message_schema
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_transcode
 from ticdc_bridge.spark_jobs.arrow.worker_functions import TranscodeBatches
-from ticdc_bridge.spark_jobs.pipeline.arguments import (
-    File,
-    check_choices,
-    check_frame,
-    claims_of,
-    schemas_of,
-    tables_of,
-    with_parameter_names,
-)
+from ticdc_bridge.spark_jobs.pipeline import arguments
+from ticdc_bridge.spark_jobs.pipeline.arguments import File, check_frame, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
@@ -106,16 +99,16 @@ def decode(
         SetupError: wrong usage, or a registry or history that is away.
     """
     check_frame(messages, "messages")
-    check_choices(
+    arguments.check_choices(
         check=(check, ("exact", "header")), missing=(missing, ("null", "default")), types=(types, ("exact", "typed")),
         time=(time, ("text", "interval")), on_lossy=(on_lossy, (None, "error", "flag")),
     )  # fmt: skip
     config = CodecConfig(
         format_named(format).name,
-        schemas_of(format, registry, schemas),
+        arguments.schemas_of(format, registry, schemas),
         Options.of({"time_zone": time_zone, "on_lossy": on_lossy or "flag", "craft_float": craft_float, **options}),
-        tables_of(ddl, history, table),
-        claims_of(claim_checks),
+        arguments.tables_of(ddl, history, table),
+        arguments.claims_of(claim_checks),
     )
     check_any_order(config)
     if table is not None:
@@ -228,17 +221,17 @@ def transcode(
     """
     check_frame(messages, "messages")
     _check_written(to_format, topic, subject_strategy)
-    read_schemas = schemas_of(from_format, registry, schemas)
+    read_schemas = arguments.schemas_of(from_format, registry, schemas)
     has_schemas = to_registry is not None or to_schemas is not None
-    write_schemas = schemas_of(
+    write_schemas = arguments.schemas_of(
         to_format, to_registry if has_schemas else registry, to_schemas if has_schemas else schemas
     )
     read = CodecConfig(
         format_named(from_format).name,
         read_schemas,
         Options.of({"time_zone": time_zone, "craft_float": craft_float, **from_options}),
-        tables_of(ddl, history),
-        claims_of(claim_checks),
+        arguments.tables_of(ddl, history),
+        arguments.claims_of(claim_checks),
     )
     check_any_order(read)
     write = CodecConfig(
@@ -289,10 +282,10 @@ def encode(
     check_frame(changes, "changes")
     _check_written(format, topic, subject_strategy)
     events = _events(changes)
-    write_schemas = schemas_of(format, registry, schemas)
+    write_schemas = arguments.schemas_of(format, registry, schemas)
     has_schemas = from_registry is not None or from_schemas is not None
-    read_schemas = schemas_of("avro", from_registry, from_schemas) if has_schemas else write_schemas
-    read = CodecConfig("avro", read_schemas, Options.of({}, time_zone=time_zone), tables_of(ddl, history))
+    read_schemas = arguments.schemas_of("avro", from_registry, from_schemas) if has_schemas else write_schemas
+    read = CodecConfig("avro", read_schemas, Options.of({}, time_zone=time_zone), arguments.tables_of(ddl, history))
     write = CodecConfig(
         format_named(format).name,
         write_schemas,
@@ -304,10 +297,7 @@ def encode(
 
 
 def _events(changes: DataFrame, more: tuple[str, ...] = ()) -> DataFrame:
-    """The columns of change events. SetupError USAGE where one is missing that no event is without, or is another.
-
-    more: others that are needed.
-    """
+    """The columns of change events, `more` with them. SetupError USAGE where one is missing or of another type."""
     have = kinds_of(changes, CHANGE_COLUMNS)
     if missing := sorted(set(more) - have.keys()):
         raise SetupError("USAGE", details=f"change events, as decode() gives them, have a column {missing[0]}")
@@ -322,7 +312,7 @@ def _events(changes: DataFrame, more: tuple[str, ...] = ()) -> DataFrame:
 
 def _check_written(format: str, topic: str | None, strategy: str) -> None:
     """SetupError USAGE for a format that is not written, a rule for topics that is none, or no subject strategy."""
-    check_choices(subject_strategy=(strategy, STRATEGIES))
+    arguments.check_choices(subject_strategy=(strategy, STRATEGIES))
     if not format_named(format).writes:
         raise SetupError("USAGE", details=f"{format} is read, not written: choose another format to write")
     if topic is not None:

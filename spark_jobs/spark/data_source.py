@@ -43,14 +43,8 @@ from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.io.message_files import MAX_LINE, is_plain_lines, parse_line
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.io.storage_sink import is_storage_folder
-from ticdc_bridge.spark_jobs.pipeline.arguments import (
-    check_choices,
-    claims_of,
-    rows_with_parameter_names,
-    schemas_of,
-    tables_of,
-    with_parameter_names,
-)
+from ticdc_bridge.spark_jobs.pipeline import arguments
+from ticdc_bridge.spark_jobs.pipeline.arguments import check_choices, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
@@ -116,10 +110,10 @@ class SourceOptions:
         chosen = {"time_zone": "UTC", "on_lossy": "flag", "craft_float": "auto"}
         config = CodecConfig(
             format_named(options["format"]).name,
-            schemas_of(options["format"], options.get("registry"), options.get("schemas")),
+            arguments.schemas_of(options["format"], options.get("registry"), options.get("schemas")),
             Options.of({name: options.get(name, default) for name, default in chosen.items()}),
-            tables_of(options.get("ddl"), options.get("history"), options.get("table")),
-            claims_of(options.get("claim_checks")),
+            arguments.tables_of(options.get("ddl"), options.get("history"), options.get("table")),
+            arguments.claims_of(options.get("claim_checks")),
         )
         check_any_order(config)
         if "table" not in options:
@@ -193,7 +187,7 @@ class _PartitionDecoder:
             (warm_changes if self._config.view is None else warm_table_rows)(self._config.format)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return rows_with_parameter_names("decode", self._read(partition))
+        return arguments.rows_with_parameter_names("decode", self._read(partition))
 
     def _read(self, partition: InputPartition) -> Iterator[Any]:
         schema = arrow_schema_of(self._schema)
@@ -278,9 +272,7 @@ class _StreamReader(_PartitionDecoder, DataSourceStreamReader):
 
 
 def _file_partitions(path: Path) -> Iterator[FilePartition]:
-    """A file in ranges; of a folder, each file, and a storage sink's as a whole, in order. SetupError USAGE when there
-    is none.
-    """
+    """A file in ranges, a folder's files, a storage sink's folder as it is. SetupError USAGE when there is none."""
     if is_storage_folder(str(path)):
         yield FilePartition(str(path.absolute()))
         return

@@ -96,9 +96,7 @@ def decoded_changes(frame: DataFrame, config: CodecConfig) -> DataFrame:
 
 
 def apply_view(events: DataFrame, config: CodecConfig) -> DataFrame:
-    """Change events with plain maps → before and after as structs of the table that the side has in view; other
-    tables' events are left out, and counted.
-    """
+    """Plain maps → structs of the side's table; other tables' events are left out, and counted."""
     assert config.view is not None
     table = config.view.table
     row = tidb_row(table, certain=config.tables is not None)

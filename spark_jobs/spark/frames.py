@@ -35,10 +35,7 @@ _LINE = (
 
 
 def read_files(spark: SparkSession, path: str) -> DataFrame:
-    """A message file or a folder of them (JSON lines, or Parquet by its name) → Kafka's columns.
-
-    A line that is no message object fails the query: use the command line for files that nobody vouches for.
-    """
+    """A message file or folder (JSON lines, Parquet by name) → Kafka's columns; a line that is none fails the query."""
     location = spark_location(path)
     if path.endswith(".parquet"):
         return _add_kafka_columns(spark.read.parquet(location), path)
@@ -50,10 +47,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _add_kafka_columns(frame: DataFrame, path: str) -> DataFrame:
-    """Rows of a Parquet file with all of Kafka's columns: NULL for those, but key and value, that it lacks.
-
-    SetupError USAGE as from ticdc_bridge.spark_jobs.io.message_files.read_messages.
-    """
+    """A Parquet file's rows with Kafka's columns, NULL but for key and value. SetupError USAGE as of read_messages."""
     untyped = _untyped_columns(path)
     kinds = {name: kind for name, kind in frame.dtypes if name not in untyped}
     if missing := sorted({"key", "value"} - {*frame.columns}):
@@ -179,10 +173,9 @@ def input_of_job(
     read: CodecConfig,
     sources: Sequence[tuple[str, int]] | None = None,
 ) -> DataFrame:
-    """What a command reads, with `position`: the order of the output. Files come as raw lines (column `line`).
+    """What a command reads, with `position` (as with_position has it). Files come as raw lines (column `line`).
 
-    What is no file of lines (compressed, a JSON document, a storage sink's folder) is made one first, on this machine.
-    sources: as of with_position. SetupError USAGE when the file is not there.
+    What is no file of lines is made one first, on this machine. SetupError USAGE when it is not there.
     """
     if topics is not None and settings is not None:
         # Sorted by partition and offset, as a reader without Spark goes through the topic.

@@ -14,10 +14,7 @@ _numbers = count(1)
 
 
 def leave_out(frame: DataFrame, metric: str, kind: Column, fields: Mapping[str, str]) -> DataFrame:
-    """The rows whose `kind` is NULL. The others are counted: the observed metric has a field for each kind.
-
-    kind: a deterministic expression, NULL or a key of `fields`.
-    """
+    """The rows whose `kind` is NULL. The others are counted by kind, a key of `fields`, in the observed metric."""
     counts = [F.count(F.when(kind == name, 1)).alias(field) for name, field in fields.items()]
     return frame.observe(metric, *counts).where(kind.isNull())
 
@@ -34,10 +31,7 @@ def without_skipped(events: DataFrame, kind: Column, name: str = "") -> DataFram
 
 
 def without_unwritten(messages: DataFrame) -> DataFrame:
-    """Without the rows that stand for what is not written in the other format: their `error` has no code.
-
-    They are counted by kind (UNWRITTEN), its detail: metric `ticdc_bridge_skipped`, with a number of its own.
-    """
+    """Without rows for what is not written: counted by kind (their detail) in the metric ticdc_bridge_skipped."""
     kind = F.when(F.col("error.code").isNull(), F.col("error.detail"))
     return leave_out(messages, f"ticdc_bridge_skipped.{next(_numbers)}", kind, {name: name for name in UNWRITTEN})
 

@@ -31,11 +31,7 @@ def typed_row(image: str, table: Table) -> str:
 
 
 def unfit_sql(table: Table) -> str | None:
-    """SQL: the name of the first column whose value in `before` or `after` (plain form) its Spark type can't hold
-    exactly, else NULL. None where every column of the table holds any text.
-
-    A row of another version of the table may have one: a DECIMAL with more digits, a text where a number is now.
-    """
+    """SQL: the first column whose plain value its Spark type can't hold, else NULL; None where each holds any text."""
     cases = []
     for column in (c for c in table.columns if not c.virtual):
         fits = _FITS.get(column.type.kind)
@@ -68,10 +64,7 @@ def sql_literal(text: str) -> str:
 
 
 CAST_SQL: dict[Kind, Callable[[str, Column], str]] = {
-    **dict.fromkeys(
-        NUMBERS,
-        lambda value, column: f"CAST({value} AS {spark_type(column)})",
-    ),
+    **dict.fromkeys(NUMBERS, lambda value, column: f"CAST({value} AS {spark_type(column)})"),
     # {"hex":"00ff"}: the digits are what stands between the 8th character and the last two.
     **dict.fromkeys(BYTES, lambda value, _: f"unhex(substring({value}, 9, length({value}) - 10))"),
 }

@@ -1,9 +1,4 @@
-"""Temporal columns as Spark's own types: a projection on top of what every plan gives, text
-(schemas.model.spark_types).
-
-A text that the type can't hold is never a NULL without a word: rows were checked in the worker
-(spark_jobs.pipeline.table_view, spark_jobs.arrow.table_columns), whole messages at a time.
-"""
+"""Temporal columns as Spark's own types: a projection over text that workers have checked (pipeline.table_view)."""
 
 from collections.abc import Callable, Mapping
 
@@ -74,14 +69,6 @@ def _row(view: TableView, image: str, typed: list[TableColumn], certain: bool) -
 
 
 # ---- text → Spark's types, NULL for what they can't hold
-def _date(text: Column, _zone: str) -> Column:
-    return F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d\z"), text.try_cast("date"))
-
-
-def _datetime(text: Column, _zone: str) -> Column:
-    return F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d " + _CLOCK), text.try_cast("timestamp_ntz"))
-
-
 def _timestamp(text: Column, zone: str) -> Column:
     """Java takes the first of two times, and moves one that never was: that is told by going back."""
     moment = F.concat(text, F.lit(f" {_spark_zone(zone)}")).try_cast("timestamp")
@@ -104,8 +91,10 @@ def _time(text: Column, _zone: str) -> Column:
 
 
 READ: Mapping[Kind, Callable[[Column, str], Column]] = {
-    Kind.DATE: _date,
-    Kind.DATETIME: _datetime,
+    Kind.DATE: lambda text, _: F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d\z"), text.try_cast("date")),
+    Kind.DATETIME: lambda text, _: F.when(
+        text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d " + _CLOCK), text.try_cast("timestamp_ntz")
+    ),
     Kind.TIMESTAMP: _timestamp,
     Kind.TIME: _time,
 }

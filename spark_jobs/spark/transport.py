@@ -1,7 +1,6 @@
 """Messages on their way to Python's workers: headers go as text where there are some, and as NULL where there are none.
 
-Lists of structs cost more than all other columns of a message together: Spark's Arrow writer asks them for their size
-before each row. A changefeed's messages have no headers, so almost all rows carry a NULL.
+Lists of structs cost more than all other columns of a message together in Spark's Arrow writer.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow
 
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.io.parquet import HEADER, HEADERS
 from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.spark.worker_tuning import tune_worker
@@ -24,18 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-pa: Any = pyarrow  # the stubs know less than the library
-
 Run = Callable[[Iterable[Any]], Iterator[Any]]
 
 
 def map_messages(frame: DataFrame, run: Run, schema: str | StructType) -> DataFrame:
     """`frame.mapInArrow(run, schema)` of messages, by our operator where Spark takes it (TunedWorkerExec.java).
 
-    Args:
-        frame: with Kafka's columns, with or without headers.
-        run: gets batches with headers as Spark has them, and never NULL.
-        schema: of the rows that it gives.
+    run: gets batches with headers as Spark has them, and never NULL, whether or not `frame` has them.
     """
     from pyspark.sql import functions as F
 

@@ -1,11 +1,8 @@
 """What a Python worker does before its first task, so that each task starts and ends for less.
 
-Spark's daemon collects garbage after each task, which takes 80 to 100 ms of CPU where compiled readers are loaded; and
-before each it invalidates the importers, of which those of Spark's zips and jars read their directories again: 90 ms.
-That is more than a micro-batch of some thousand messages needs.
-
-And the C library gives the memory of a batch's large arrays back to the system and takes it again for the next batch,
-which clears it page by page: a seventh of the CPU of a worker that writes Debezium.
+Spark's daemon collects garbage after each task: 80 to 100 ms of CPU where compiled readers are loaded. Before each it
+invalidates the importers, which read their directories again: 90 ms. And the C library gives a batch's large arrays
+back to the system, which clears them page by page for the next: a seventh of the CPU of a worker that writes Debezium.
 """
 
 import ctypes

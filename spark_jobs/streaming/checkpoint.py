@@ -1,7 +1,6 @@
 """The state of a stream beside Spark's own checkpoint: whose it is, DDL it has read, watermarks, rows held, ids seen.
 
-Everything is written per micro-batch under the batch's number, from the state of the batch before: a batch that Spark
-runs again after a crash finds the same state and writes the same files.
+A file has its micro-batch's number, so that a batch that Spark runs again finds the same state and writes the same.
 """
 
 import json
@@ -63,8 +62,8 @@ class Checkpoint:
         """SetupError STOPPED where the topic is not the one whose offsets are here, by what the broker knows it by."""
         if id_ is None:
             return
-        if not (record := self._read("topic.json", dict[str, str]())):
-            self._keep("topic.json", record := {"topic": topic, "id": id_})
+        if not (record := self.read("topic.json", dict[str, str]())):
+            self.keep("topic.json", record := {"topic": topic, "id": id_})
         if (old_id := record["id"]) != id_:
             details = (
                 f"it is another topic than the one that checkpoint {self.folder} has offsets of: it was deleted and "
@@ -74,38 +73,38 @@ class Checkpoint:
 
     def same_topics(self, ids: Mapping[str, str]) -> None:
         """As same_topic, of several: by their names, the ids of those that are there."""
-        known: dict[str, str] = self._read("topics.json", {})
+        known: dict[str, str] = self.read("topics.json", {})
         for topic, id_ in ids.items():
             if known.get(topic, id_) != id_:
                 details = f"it was deleted and created again: checkpoint {self.folder} has other offsets of it"
                 raise SetupError("STOPPED", where=f"topic {topic!r}", details=f"{details}: take a new --checkpoint")
         if ids.keys() - known.keys():
-            self._keep("topics.json", {**known, **ids})
+            self.keep("topics.json", {**known, **ids})
 
     def number_sources(self, counts: Mapping[str, int]) -> list[tuple[str, int]]:
         """(topic, partition) by number (ticdc_bridge.clients.kafka.number_sources): the same at every start."""
-        known = [(topic, n) for topic, n in self._read("sources.json", list[tuple[str, int]]())]
+        known = [(topic, n) for topic, n in self.read("sources.json", list[tuple[str, int]]())]
         numbered = number_sources(counts, known)
         if numbered != known:
-            self._keep("sources.json", numbered)
+            self.keep("sources.json", numbered)
         return numbered
 
     # ---- files written
     def record_write(self, what: str, number: int) -> None:
         """Keeps that a try of this micro-batch wrote its file of `what` ("out", "dead")."""
-        self._keep(f"files/{what}.json", number)
+        self.keep(f"files/{what}.json", number)
 
     def has_written(self, what: str, number: int) -> bool:
         """True if an earlier try of the newest micro-batch wrote its file. Early releases kept nothing: it may have."""
-        return self._read(f"files/{what}.json", number) == number
+        return self.read(f"files/{what}.json", number) == number
 
     # ---- what failed in the newest micro-batch
     def has_other_failures(self, number: int, failures: str) -> bool:
         """True if an earlier try of this micro-batch had other failures; they are told by any digest of theirs."""
-        record = self._read("failures.json", dict[str, Any]())
+        record = self.read("failures.json", dict[str, Any]())
         if record.get("batch") == number:
             return bool(record["failures"] != failures)
-        self._keep("failures.json", {"batch": number, "failures": failures})
+        self.keep("failures.json", {"batch": number, "failures": failures})
         return False
 
     # ---- DDL in the order it was read
@@ -121,56 +120,33 @@ class Checkpoint:
             _write(self.folder / "ddl" / f"{number:012d}.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
 
     # ---- tables of the lake
-    def table_locations(self) -> dict[str, dict[str, str | int]]:
-        """By the folded name: what spark_jobs.streaming.many_tables keeps of each table."""
-        return self._read("tables.json", {})
-
     def table_choices(self, patterns: Iterable[str]) -> list[tuple[list[str], int]]:
         """The patterns of tables that runs before this one took, and the largest commit_ts of what they read by them
         (NEVER_ENDS: nobody knows it); this one's patterns are kept with them.
         """
-        now, kept = list(patterns), self._read("choices.json", list[Any]())
+        now, kept = list(patterns), self.read("choices.json", list[Any]())
         choices = [entry if isinstance(entry, dict) else {"tables": entry, "until": NEVER_ENDS} for entry in kept]
         if not choices and self.is_new:
-            self._keep("read_until.json", -1)
+            self.keep("read_until.json", -1)
         if choices and choices[-1]["tables"] != now:
-            choices[-1].setdefault("until", self._read("read_until.json", NEVER_ENDS))
+            choices[-1].setdefault("until", self.read("read_until.json", NEVER_ENDS))
         if not choices or choices[-1]["tables"] != now:
             choices.append({"tables": now})
-            self._keep("choices.json", choices)
+            self.keep("choices.json", choices)
         return [(entry["tables"], entry["until"]) for entry in choices if "until" in entry]
 
     def keep_read_until(self, commit_ts: int) -> None:
         """commit_ts: the largest of a micro-batch's rows."""
-        if commit_ts > self._read("read_until.json", NEVER_ENDS):
-            self._keep("read_until.json", commit_ts)
-
-    def set_aside_tables(self) -> dict[str, dict[str, Any]]:
-        """What spark_jobs.streaming.set_aside keeps of each table."""
-        return self._read("set_aside.json", {})
-
-    def keep_set_aside_tables(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
-        self._keep("set_aside.json", tables)
-
-    def keep_table_locations(self, locations: dict[str, dict[str, str | int]]) -> None:
-        self._keep("tables.json", locations)
-
-    # ---- versions of merged tables
-    def points(self, choice: str) -> dict[str, Any]:
-        """What spark_jobs.streaming.consistent kept for tables that are chosen so; {} for others."""
-        kept = self._read("points.json", dict[str, Any]())
-        return kept if kept.get("choice") == choice else {}
-
-    def keep_points(self, points: dict[str, Any]) -> None:
-        self._keep("points.json", points)
+        if commit_ts > self.read("read_until.json", NEVER_ENDS):
+            self.keep("read_until.json", commit_ts)
 
     # ---- watermarks by partition
     def watermarks_before(self, number: int) -> dict[int, int]:
-        marks = self._read(f"watermarks/{number - 1:012d}.json", dict[str, int]())
+        marks = self.read(f"watermarks/{number - 1:012d}.json", dict[str, int]())
         return {int(partition): mark for partition, mark in marks.items()}
 
     def keep_watermarks(self, number: int, watermarks: dict[int, int]) -> None:
-        self._keep(f"watermarks/{number:012d}.json", watermarks)
+        self.keep(f"watermarks/{number:012d}.json", watermarks)
         (self.folder / "watermarks" / f"{number - 2:012d}.json").unlink(missing_ok=True)
 
     # ---- the last row of each partition of a name
@@ -181,7 +157,7 @@ class Checkpoint:
         return rows
 
     def keep_last_rows(self, number: int, rows: dict[str, dict[str, int | None]]) -> None:
-        self._keep(f"last_rows/{number:012d}.json", rows)
+        self.keep(f"last_rows/{number:012d}.json", rows)
         for path in self._last_rows_before(number)[:-1]:
             path.unlink(missing_ok=True)
 
@@ -215,13 +191,13 @@ class Checkpoint:
         """number: None: all batches."""
         remove_folder(self.folder / kind if number is None else self.folder / kind / f"batch={number}")
 
-    def _read(self, name: str, default: T) -> T:
+    def read(self, name: str, default: T) -> T:
         """The content of a JSON file; default: it is not there."""
         path = self.folder / name
         content: T = json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
         return content
 
-    def _keep(self, name: str, value: Any) -> None:
+    def keep(self, name: str, value: Any) -> None:
         _write(self.folder / name, json.dumps(value))
 
 

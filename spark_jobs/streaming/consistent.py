@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -21,6 +22,8 @@ from ticdc_bridge.spark_jobs.lake.engines.delta_files import absolute_path
 from ticdc_bridge.spark_jobs.lake.points_in_time import TablePoint, add_points, point_of
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 
+_FILE = "points.json"
+"""Of the checkpoint: the choice of tables, their points, the newest resolved ts."""
 _DAY = ms_to_tso(86_400_000)
 _OLD_A_BATCH = 20
 """So many tables that no change came to are looked at again in a batch, each once a day: somebody may have compacted
@@ -49,12 +52,9 @@ class ConsistentPoints:
             self.points[f"{location.format}:{name}"] = point
 
     def record(self, session: SparkSession, resolved: int, set_aside: Collection[str]) -> None:
-        """Adds the rows of a resolved ts, if it is a new one, no table is further, and none is set aside: that one is
-        behind.
-
-        A batch that is tried again finds the rows, or adds them.
-        """
-        kept = self.checkpoint.points(self.choice)
+        """Adds the rows of a resolved ts if it is new, no table is further, and none set aside. A repeat finds them."""
+        kept = self.checkpoint.read(_FILE, dict[str, Any]())
+        kept = kept if kept.get("choice") == self.choice else {}
         points = {location: TablePoint(*point) for location, point in kept.get("tables", {}).items()}
         old = (n for n, point in points.items() if n not in self.points and resolved - point.noted_ts > _DAY)
         for name in islice(old, _OLD_A_BATCH):
@@ -71,7 +71,7 @@ class ConsistentPoints:
         elif points and resolved > kept.get("resolved_ts", -1):
             add_points(session, self._table(session, self.location), resolved, points)
             kept["resolved_ts"] = resolved
-        self.checkpoint.keep_points({**kept, "choice": self.choice, "tables": points})
+        self.checkpoint.keep(_FILE, {**kept, "choice": self.choice, "tables": points})
 
     def _table(self, session: SparkSession, location: TableLocation) -> LakeTable:
         return tables.engine_of(session, self.engine, location.format)(session, location.name)

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow
-
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
 from ticdc_bridge.spark_jobs.arrow.input_batches import message_of_input
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.messages import RowFinder
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
@@ -23,8 +22,6 @@ from ticdc_bridge.spark_jobs.spark.transport import map_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-pa: Any = pyarrow  # the stubs know less than the library
 
 
 DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts bigint, query string"

@@ -9,13 +9,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow
-import pyarrow.compute
 from pyspark.sql import DataFrame
 
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.lake.direct_merge import REFUSALS, DirectTable, LastChanges
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, TableMerge, TableProgress
@@ -23,9 +22,6 @@ from ticdc_bridge.spark_jobs.spark.session import is_connect
 from ticdc_bridge.spark_jobs.spark.transport import map_messages
 from ticdc_bridge.spark_jobs.streaming.pieces import PieceBatches, pieces_type
 from ticdc_bridge.spark_jobs.streaming.stages import BatchResult, count_rows
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 _MOST_BYTES = 1 << 29
 """Bytes of a batch's changes, of all tasks together, that this process takes."""

@@ -1,8 +1,7 @@
 """Micro-batches that go to Kafka in one pass: workers' messages straight into Spark's Kafka sink, nothing kept between.
 
-The counts come back beside the messages, by an accumulator: Spark adds what a task told once, when the task has ended
-well, however often it or others were tried. Messages that failed are told by their positions; where dead letters are
-wanted they are read once more. So a micro-batch without failures is read once and kept nowhere.
+Counts come by an accumulator: Spark adds a task's once, however often it was tried. Messages that failed are told by
+their positions, and read once more where dead letters are wanted.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-import pyarrow
 from pyspark import AccumulatorParam, SparkContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -23,6 +21,8 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
+from ticdc_bridge.spark_jobs.arrow.event_rows import message_row
+from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.messages import KernelOutput
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -34,11 +34,8 @@ from ticdc_bridge.spark_jobs.streaming.pieces import (
     BatchCounts,
     TaskCodecs,
     error_of_row,
-    message_row,
     row_of_error,
 )
-
-pa: Any = pyarrow  # the stubs know less than the library
 
 SENT = f"`key` binary, value binary, headers {HEADERS}, partition int"
 """Columns of the workers' rows, with `topic` where not all goes to one, and _INPUT_ORDER where messages have ids."""
@@ -49,10 +46,7 @@ _NOW_WELL = "it failed when it was read first, and not when it was read again fo
 
 @dataclass
 class SendReport:
-    """The counts of the tasks of one try of a micro-batch.
-
-    failed: positions of the messages that failed, by code (arrays of int64); fatal: why a worker could not go on.
-    """
+    """The counts of one try of a micro-batch. failed: positions by code (int64); fatal: why a worker stopped."""
 
     summary: Summary = field(default_factory=Summary)
     offsets: dict[int, int] = field(default_factory=dict)
@@ -88,10 +82,7 @@ class _ReportAccumulator(AccumulatorParam[Reports]):
 
 
 class KafkaSender:
-    """Micro-batches of one job, sent. ids: each message gets the header `sinks.ID`, of its place.
-
-    topic: where all go; None: own. counts: tells how many partitions the topics have.
-    """
+    """Sends one job's micro-batches. ids: with the header `sinks.ID`. topic None: own. counts: of their partitions."""
 
     def __init__(
         self, context: SparkContext, topic: str | None, ids: bool, counts: Callable[[], Mapping[str, int]] = dict

@@ -25,9 +25,7 @@ class KafkaSource:
             self.topics.find(self._kafka.settings())
 
     def check(self) -> None:
-        """Finds new topics and partitions. SetupError where a topic is gone, or was created anew: its offsets stand for
-        other messages now; KAFKA_UNREACHABLE.
-        """
+        """Finds new topics and partitions. SetupError for a topic that is gone or created anew; KAFKA_UNREACHABLE."""
         settings, topic = self._kafka.settings(), self.topics.only
         if topic is not None:
             self._checkpoint.same_topic(topic, topic_id(topic, settings))
@@ -41,9 +39,7 @@ class KafkaSource:
         return frozenset(self._ends(self.topics.only) if self.topics.only else range(len(self.numbers or ())))
 
     def count_waiting(self, offsets: Mapping[int, int]) -> dict[str, int]:
-        """How many messages wait in the sources that were read, by topic. offsets: the newest that a batch read of each
-        source. SetupError KAFKA_UNREACHABLE.
-        """
+        """How many messages wait, by topic. offsets: newest read of each source. SetupError KAFKA_UNREACHABLE."""
         self._read |= offsets
         waiting = Counter[str]()
         if self.topics.only is not None:

@@ -51,10 +51,7 @@ def head_of(job_name: str, command: str, source: str, out: str, job: Job) -> dic
 
 
 def tell(url: str | None, body: dict[str, Any]) -> None:
-    """Posts what a job used, where a service is given.
-
-    A service that can't be reached is told on stderr: the job's own work is done.
-    """
+    """Posts what a job used, if a service is given. One that is away is told on stderr: the job's work is done."""
     if not url:
         return
     try:

@@ -35,6 +35,8 @@ from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names
 from ticdc_bridge.spark_jobs.streaming.set_aside import SetAsideTables
 
+_FILE = "tables.json"
+"""Of the checkpoint: of each table, by its key, the places and a digest of the history that they follow."""
 _TABLE = "_of_table"
 _WAITED = 20
 _BESIDE = ("changelog", "versions")
@@ -121,7 +123,7 @@ class ManyTables:
         self._set_aside = SetAsideTables(checkpoint) if checkpoint and follows else None
         if self._set_aside is not None and choice.only is not None and not self._set_aside.ids():
             self._set_aside = None  # a table alone ends the job
-        self._states = checkpoint.table_locations() if checkpoint else {}
+        self._states = checkpoint.read(_FILE, dict[str, dict[str, str | int]]()) if checkpoint else {}
         self._statements: tuple[DdlText, ...] | None = None
         self._histories = TableHistories([])
         self.was_direct, self._waited = True, 0
@@ -257,16 +259,12 @@ class ManyTables:
             return TableTask(chain, "", (), refused=error)
         task = TableTask(chain, str(location["location"]), self._histories.statements_of(chain), layout=layout)
         task.key = self._key(chain)
-        task.needs = self._needs(name, task.key)
+        left_out = (until for choice, until in self._earlier if not choice.takes(name))
+        task.needs = max([self._set_aside.needs(task.key) if self._set_aside else -1, *left_out])
         for kind in _BESIDE:
             if self._rule(kind, output) is not None:
                 setattr(task, kind, str(location[kind]))
         return task
-
-    def _needs(self, name: TableId, key: str) -> int:
-        """Of a table whose changes the stream read when it was not chosen, or which waited too long: see TableTask."""
-        left_out = (until for choice, until in self._earlier if not choice.takes(name))
-        return max([self._set_aside.needs(key) if self._set_aside else -1, *left_out])
 
     def _rule(self, kind: str, output: TableOutput | None) -> str | None:
         return (getattr(output, kind) if output else None) or self._rules[kind]
@@ -331,8 +329,9 @@ class ManyTables:
                 print(f"table {task.id} goes on: {waited} changes that waited are merged", file=sys.stderr)
         summary.held = held
         if self._checkpoint is not None:
-            self._checkpoint.keep_table_locations(self._states)
-        if errors and (self._set_aside is None or any(map(_ends_the_job, errors.values()))):
+            self._checkpoint.keep(_FILE, self._states)
+        can_go_on = all(isinstance(e, SetupError) and e.code == "STOPPED" for e in errors.values())
+        if errors and (self._set_aside is None or not can_go_on):
             _raise_first(errors, len(tasks))
         for task in tasks:
             if task.id in errors:
@@ -378,10 +377,6 @@ class ManyTables:
         if gone:
             batch.summary.skipped["waited too long"] += gone
             print(f"table {task.id}: {gone} changes have waited too long, and are not kept any more", file=sys.stderr)
-
-
-def _ends_the_job(error: Exception) -> bool:
-    return not (isinstance(error, SetupError) and error.code == "STOPPED")
 
 
 def _may_exist(location: str) -> bool:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, lake_location
@@ -25,17 +26,8 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT
-from ticdc_bridge.spark_jobs.streaming.row_owners import (
-    IS_ESTIMATED,
-    NOT_SHARED,
-    OWNED_AT,
-    TABLE_ESTIMATED,
-    Names,
-    RowOwners,
-    SharedNames,
-    is_of_name,
-    is_of_names,
-)
+from ticdc_bridge.spark_jobs.streaming import row_owners
+from ticdc_bridge.spark_jobs.streaming.row_owners import Names, RowOwners, SharedNames, is_of_name
 from ticdc_bridge.spark_jobs.streaming.typed_batch import DEFINITIONS_LOCK
 
 _ENABLE_EXTENSION_HINT = "set enable-tidb-extension=true in the changefeed's sink URI and merge what it sends then, or "
@@ -56,7 +48,14 @@ def merge_table(
     location: of the current table, if the job has one. job: knows the tables as they are in this batch. statements: of
     the history, in any order. owners: finds the table's changes among others', which are counted; None: all are its.
     """
-    definition, table, steps, names, shared = define_table(job, id_, statements, changes is not None)
+    try:
+        definition, table, steps, names, shared = define_table(job, id_, statements, changes is not None)
+    except SetupError as error:
+        if error.code != "USAGE" or changes is None or owners is None or owners.checkpoint is None:
+            raise
+        if not take_table(changes, [(0, id_)], summary, owners).isEmpty():
+            raise
+        return 0  # a stream goes on until there is something of the table
     if table is not None and changes is not None and not steps and job.read.format == "avro":
         keyed = _with_key(table, id_, changes)
         if keyed is None:  # all are of other tables, and nothing says what the key is
@@ -167,9 +166,7 @@ def loaded_ts(session: SparkSession, job: Job, location: TableLocation) -> int:
 
 
 def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table | None:
-    """A table of registered schemas with the key that its rows name: the value's schema does not tell it. None where it
-    has no row among the changes.
-    """
+    """A table of registered schemas with the key that its rows name: no value's schema does. None without a row."""
     row = changes.where(is_of_name(id_) & (F.col("kind") == "row")).select("key").first()
     if row is None:
         return None
@@ -178,14 +175,14 @@ def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table | None:
 
 
 def take_table(
-    changes: DataFrame, names: Names, summary: Summary, owners: RowOwners, shared: SharedNames = NOT_SHARED
+    changes: DataFrame, names: Names, summary: Summary, owners: RowOwners, shared: SharedNames = row_owners.NOT_SHARED
 ) -> DataFrame:  # fmt: skip
     """The rows of one table. What is left out is counted, and what is the table's, or not, by an estimate."""
     marked, is_row = owners.mark(changes, shared), F.col("kind") == "row"
-    is_taken = F.coalesce(is_row & is_of_names(names), F.lit(False))
+    is_taken = F.coalesce(is_row & row_owners.is_of_names(names), F.lit(False))
     named = reduce(or_, (is_of_name(id_) for _, id_ in names))
-    if shared and (count := marked.where(named & F.col(IS_ESTIMATED)).count()):
-        summary.flags[TABLE_ESTIMATED] += count
+    if shared and (count := marked.where(named & F.col(row_owners.IS_ESTIMATED)).count()):
+        summary.flags[row_owners.TABLE_ESTIMATED] += count
     for row in marked.where(~is_taken).groupBy("kind").count().collect():
         summary.skipped[OTHER_TABLE if row["kind"] == "row" else row["kind"]] += row["count"]
-    return marked.where(is_taken).drop(OWNED_AT, IS_ESTIMATED)
+    return marked.where(is_taken).drop(row_owners.OWNED_AT, row_owners.IS_ESTIMATED)

@@ -1,8 +1,4 @@
-"""`--metrics FILE|:PORT`: a job's counts in Prometheus' text form, written to a file or served on a port.
-
-Series carry the job's name as `pipeline`: `job` is a label that Prometheus sets itself, so that a job's own would be
-renamed `exported_job` when it is read (docs/decisions/0037).
-"""
+"""`--metrics FILE|:PORT`: a job's counts in Prometheus' text form, by `pipeline`, its name (docs/decisions/0037)."""
 
 from __future__ import annotations
 
@@ -26,10 +22,7 @@ _NO_LAG: Mapping[str, int] = MappingProxyType({})
 
 
 class JobMetrics:
-    """Counters of one job. `update` takes the counts of a run, or of a micro-batch, and shows them.
-
-    destination: a file, or :PORT of `host`; None: nothing is counted.
-    """
+    """Counters of one job; `update` takes a run's or a micro-batch's. destination: a file, :PORT of `host`, or None."""
 
     def __init__(self, destination: str | None, pipeline: str, host: str = LOOPBACK) -> None:
         """SetupError USAGE where the port can't be had, or the file's folder is not there."""
@@ -56,10 +49,7 @@ class JobMetrics:
                 raise SetupError("USAGE", details=f"--metrics {where}: {reason_of(error)}") from error
 
     def update(self, summary: Summary, rate: float | None = None, lag: Mapping[str, int] = _NO_LAG) -> None:
-        """Adds the counts of `summary`.
-
-        rate: messages a second. lag: by topic, messages between the last one read and Kafka's newest.
-        """
+        """Adds counts. rate: messages a second. lag: by topic, messages from the last one read to the newest."""
         if self._registry is None:
             return
         single = {"messages_in": summary.messages, "messages_out": summary.out, "dropped": summary.dropped}
@@ -135,8 +125,3 @@ def check(destination: str | None) -> None:
         raise SetupError("USAGE", details="--metrics :PORT goes with --stream; a run that ends writes a file")
     if destination is not None and (Path(destination).is_dir() or not Path(destination).absolute().parent.is_dir()):
         raise SetupError("USAGE", details=f"--metrics {destination}: it is a folder, or in a folder that is not there")
-
-
-def write(destination: str | None, pipeline: str, summary: Summary) -> None:
-    """The counts of a run that ended, to a file."""
-    JobMetrics(destination, pipeline).update(summary)

@@ -18,6 +18,7 @@ from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, is_rule
 from ticdc_bridge.spark_jobs.spark.session import is_connect
+from ticdc_bridge.spark_jobs.streaming import stages
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.consistent import ConsistentPoints
 from ticdc_bridge.spark_jobs.streaming.direct_batch import can_merge_directly
@@ -25,19 +26,7 @@ from ticdc_bridge.spark_jobs.streaming.kafka_sender import KafkaSender, dead_let
 from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables
 from ticdc_bridge.spark_jobs.streaming.pieces import Form, error_of_row
 from ticdc_bridge.spark_jobs.streaming.sinks import OrderedSink, TopicSink, sink_for
-from ticdc_bridge.spark_jobs.streaming.stages import (
-    BatchResult,
-    DefinitionLearner,
-    MicroBatch,
-    Stage,
-    add_held,
-    commit_facts,
-    count_pieces,
-    decode,
-    drop_repeats,
-    held_rows,
-    release,
-)
+from ticdc_bridge.spark_jobs.streaming.stages import BatchResult, MicroBatch
 from ticdc_bridge.spark_jobs.streaming.writers import ManyTablesWriter, RowsWriter, SinkWriter, TableMerger
 
 _COMMIT_TS: Mapping[Form, str] = {"message": "commit_ts", "line": "commit_ts", "change": "change.commit_ts"}
@@ -45,10 +34,7 @@ _COMMIT_TS: Mapping[Form, str] = {"message": "commit_ts", "line": "commit_ts", "
 
 
 class MicroBatchRunner:
-    """Runs micro-batches of one job. `checkpoint`: of a stream; None for a batch job, which keeps nothing.
-
-    out: a location, or an OrderedSink.
-    """
+    """`checkpoint`: of a stream; None for a batch job, which keeps nothing. out: a location, or an OrderedSink."""
 
     def __init__(
         self, spark: SparkSession, job: Job, out: str | OrderedSink, dead: str | None, kafka: KafkaClient,
@@ -70,9 +56,9 @@ class MicroBatchRunner:
         locations = (*([out] if isinstance(out, str) else []), *job.more_locations)
         with_facts = TABLE_PREFIXES if job.merge else ("iceberg:",)
         self._has_commit_facts = any(location.startswith(with_facts) for location in locations)
-        self._definitions = DefinitionLearner(job, table, statements, checkpoint)
-        self._stages: list[Stage] = [drop_repeats] if job.dedupe else []
-        self._stages.append(release if job.held_by else add_held)
+        self._definitions = stages.DefinitionLearner(job, table, statements, checkpoint)
+        self._stages: list[stages.Stage] = [stages.drop_repeats] if job.dedupe else []
+        self._stages.append(stages.release if job.held_by else stages.add_held)
         self._dead = sink_for(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
         self._sender: KafkaSender | None = None
         self._is_direct = can_merge_directly(spark, job)
@@ -131,18 +117,16 @@ class MicroBatchRunner:
             self._tables.cut_off.set()
 
     def process(self, frame: DataFrame, number: int, partitions: frozenset[int] = frozenset()) -> BatchResult:
-        """The rows of `frame` (spark_jobs.spark.frames, with `position`) through the job. SetupError when it can't go
-        on.
-        """
+        """The rows of `frame` (spark.frames, with `position`) through the job. SetupError when it can't go on."""
         job = self._definitions.learn(frame, number)
         batch = MicroBatch(number, job, self._checkpoint, partitions, in_order=job.needs_order)
-        if self._sender is not None and held_rows(batch) is None:
+        if self._sender is not None and stages.held_rows(batch) is None:
             return self._send(self._sender, frame, batch)
-        if self._is_direct and held_rows(batch) is None and self._merge_directly(frame, batch):
+        if self._is_direct and stages.held_rows(batch) is None and self._merge_directly(frame, batch):
             return batch.result
-        with _persisted(decode(frame, job, self._form)) as pieces:
+        with _persisted(stages.decode(frame, job, self._form)) as pieces:
             is_ordered = isinstance(self._out, OrderedSink)
-            batch.result = count_pieces(pieces, skips_fatal=is_ordered)
+            batch.result = stages.count_pieces(pieces, skips_fatal=is_ordered)
             dead, failed = pieces.where("kind = 'dead'"), batch.result.summary.errors.total()
             if failed and job.on_error == "fail" and not is_ordered:
                 first = dead.select("error").first()
@@ -193,7 +177,7 @@ class MicroBatchRunner:
         """What commits to tables of the lake are made in. newest_ts: of the batch's changes."""
         if not self._has_commit_facts:
             return nullcontext()
-        return with_commit_facts(session, commit_facts(batch, self._kafka, newest_ts))
+        return with_commit_facts(session, stages.commit_facts(batch, self._kafka, newest_ts))
 
     def _send(self, sender: KafkaSender, frame: DataFrame, batch: MicroBatch) -> BatchResult:
         """The way to Kafka where nothing has to be known of all messages before the first is written."""

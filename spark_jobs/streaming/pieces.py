@@ -1,6 +1,4 @@
-"""The part of jobs that runs in Spark's Python workers: each message's pieces, as rows that sinks take, and what
-the driver counts and tells.
-"""
+"""Jobs in Spark's Python workers: each message's pieces, as rows that sinks take, and what the driver counts."""
 
 from __future__ import annotations
 
@@ -11,26 +9,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar.rows import find_distinct
 from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
-from ticdc_bridge.schemas.model.errors import (
-    BridgeError,
-    Hint,
-    SetupError,
-    WireError,
-    hint_words,
-    iterate_with_hints,
-)
+from ticdc_bridge.schemas.model.errors import BridgeError, Hint, SetupError, WireError, hint_words, iterate_with_hints
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
 from ticdc_bridge.spark_jobs.arrow.change_schema import change_type
 from ticdc_bridge.spark_jobs.arrow.changes import ChangeBatch, ChangeReader
-from ticdc_bridge.spark_jobs.arrow.event_rows import change_rows, timestamp_of
+from ticdc_bridge.spark_jobs.arrow.event_rows import change_rows, message_row
 from ticdc_bridge.spark_jobs.arrow.input_batches import Item, message_of_input
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.arrow.lines import LineBatch, LineReader
 from ticdc_bridge.spark_jobs.arrow.messages import KernelOutput, Transcoder
 from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_row, rows_of
@@ -42,9 +32,6 @@ from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 
 E = TypeVar("E", bound=BridgeError)
@@ -297,12 +284,4 @@ def _order_row(mark: EventOrder, number: int, index: int) -> dict[str, Any]:
     return {
         "kind": "out", "number": number, "part": index, "commit_ts": mark.commit_ts, "rank": mark.rank,
         "id": mark.id or None,
-    }  # fmt: skip
-
-
-def message_row(message: Message) -> dict[str, Any]:
-    return {
-        "topic": message.topic, "partition": message.partition, "key": message.key, "value": message.value,
-        "timestamp": timestamp_of(message.timestamp),
-        "headers": [{"key": name, "value": value} for name, value in message.headers],
     }  # fmt: skip

@@ -127,6 +127,4 @@ def is_of_names(names: Names) -> Column:
 
 def is_of_name(id_: TableId | None) -> Column:
     """Whether an event's table is called so; None: no one's is. TiDB takes names in any letters."""
-    if id_ is None:
-        return F.lit(False)
-    return is_of(id_, F.col("db"), F.col("table"))
+    return F.lit(False) if id_ is None else is_of(id_, F.col("db"), F.col("table"))

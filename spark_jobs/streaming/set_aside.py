@@ -1,6 +1,4 @@
-"""Tables that stopped while the others of a stream go on: their changes wait as Parquet beside the checkpoint
-(docs/decisions/0051).
-"""
+"""Tables that stopped while a stream goes on: their changes wait beside the checkpoint (docs/decisions/0051)."""
 
 import hashlib
 from typing import Any, Final
@@ -10,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 
+_FILE: Final = "set_aside.json"  # of the checkpoint
 MOST_ROWS: Final = 20_000_000
 MOST_BATCHES: Final = 10_000
 """Of a table's changes that wait."""
@@ -24,7 +23,7 @@ class SetAsideTables:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._tables: dict[str, dict[str, Any]] = checkpoint.set_aside_tables()
+        self._tables: dict[str, dict[str, Any]] = checkpoint.read(_FILE, {})
         self._untried = set(self._tables)
 
     def __contains__(self, key: str) -> bool:
@@ -53,10 +52,7 @@ class SetAsideTables:
         return session.read.option("mergeSchema", "true").parquet(*paths) if paths else None
 
     def keep(self, key: str, id_: TableId, number: int, changes: DataFrame | None, rows: int, newest: int) -> int:
-        """Keeps the changes of a micro-batch, which may be kept already; how many older ones are kept no more.
-
-        newest: the largest commit_ts of them.
-        """
+        """Keeps a micro-batch's changes, once; how many older ones are kept no more. newest: their last commit_ts."""
         new = {"needs": -1, "batches": [], "reason": "", "seen": [], "tried": number, "tries": 0}
         table = self._tables.setdefault(key, new) | {"db": id_.db, "table": id_.table}
         batches, gone = [batch for batch in table["batches"] if batch[0] != number], []
@@ -88,7 +84,7 @@ class SetAsideTables:
 
     def _store(self, key: str, table: dict[str, Any] | None) -> None:
         self._tables = {**self._tables, key: table} if table else {k: t for k, t in self._tables.items() if k != key}
-        self._checkpoint.keep_set_aside_tables(self._tables)
+        self._checkpoint.keep(_FILE, self._tables)
 
 
 def _rows(batches: list[list[int]]) -> int:

@@ -13,10 +13,7 @@ GRACE = 20.0
 
 
 class StopOnSignal:
-    """SIGTERM and Ctrl-C call `stop` while this is entered; elsewhere than in the main thread they do nothing.
-
-    ended: set when this is left.
-    """
+    """SIGTERM and Ctrl-C call `stop` while this is entered, in the main thread. ended: set when this is left."""
 
     def __init__(self, stop: Callable[[int], None], ended: threading.Event) -> None:
         self._stop, self._ended = stop, ended

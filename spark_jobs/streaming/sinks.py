@@ -40,9 +40,7 @@ class BatchSink(ABC):
         """Takes the rows of micro-batch `number`. by_time: ordered by commit_ts."""
 
     def write_nothing(self, number: int) -> None:  # noqa: B027
-        """Micro-batch `number` has no rows for here; what an earlier try of it wrote stays, if a sink can't take it
-        back.
-        """
+        """Micro-batch `number` has no rows for here; what an earlier try wrote stays, unless it can be taken back."""
 
 
 class TopicSink(BatchSink):
@@ -234,9 +232,7 @@ class OrderedSink:
         self._write_line: Any = getattr(out, "write_text", lambda text: self._out.write(parse_line(text.encode(), "")))
 
     def write_pieces(self, pieces: DataFrame, summary: Summary) -> int:
-        """How many lines or messages were written. SetupError where a message ends the job, or a worker went no
-        further: what comes before is written by then.
-        """
+        """How many lines or messages were written. SetupError where a message or a worker ends the job, after these."""
         job, out, lines, messages = self._job, 0, 0, 0
         rows = self._in_order(pieces).select("kind", "line", "number", "messages", "error")
         for row in show_progress(rows.toLocalIterator(), "results"):

@@ -30,19 +30,7 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import batch_line, report_slow_steps, table_lines, tell_summary
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
-from ticdc_bridge.spark_jobs.spark.errors import (
-    error_of,
-    is_conflict,
-    is_kafka_away,
-    is_worker_death,
-    java_end,
-    kafka_refusal,
-    lost_offsets,
-    missing_connector,
-    raised_message,
-    shorten_message,
-    unknown_topic,
-)
+from ticdc_bridge.spark_jobs.spark import errors
 from ticdc_bridge.spark_jobs.spark.frames import kafka_read_options, with_position
 from ticdc_bridge.spark_jobs.spark.session import is_connect, running_tasks
 from ticdc_bridge.spark_jobs.streaming import lineage
@@ -64,10 +52,7 @@ _WAITS = {"request.timeout.ms": "15000", "default.api.timeout.ms": "20000"}
 
 @dataclass(frozen=True)
 class StreamJob:
-    """A streaming job. trigger: seconds between micro-batches; None: what is there now, then the end.
-
-    patience: seconds to wait for what is down. is_patient: from the start on.
-    """
+    """A streaming job. trigger, patience: seconds; trigger None: what is there now. is_patient: from the start."""
 
     command: str
     job: Job
@@ -91,10 +76,7 @@ class StreamJob:
 
 
 def run_stream(stream: StreamJob) -> int:
-    """Runs until it is stopped (SIGTERM and Ctrl-C end it between two micro-batches); its exit code.
-
-    SetupError when it can't start, or not go on.
-    """
+    """Runs until SIGTERM or Ctrl-C, which end it between two micro-batches; its exit code. SetupError."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is told once, by us
     check_any_order(stream.job.read)
     topics = topics_of_location(stream.source)
@@ -190,28 +172,25 @@ class _RunningStream:
                     self._source.check()
                 if (stopped := _lasting_error(self._crashed or error, str(self._source.topics))) is not None:
                     raise stopped
-                cause = self._crashed or error
-                if is_worker_death(cause) or is_conflict(cause):
+                cause, text = self._crashed or error, errors.shorten_message(error)
+                if errors.is_worker_death(cause) or errors.is_conflict(cause):
                     deaths = 1 if self._batches > batches else deaths + 1
                     if deaths < _DEATHS:
                         continue
-                    if is_conflict(cause):
-                        raise error_of(cause) or cause
-                    details = f"a worker died {deaths} times in a row (out of memory?): {shorten_message(error)}"
+                    if errors.is_conflict(cause):
+                        raise errors.error_of(cause) or cause
+                    details = f"a worker died {deaths} times in a row (out of memory?): {text}"
                     raise SetupError("STOPPED", where="a micro-batch", details=details)
-                if not is_kafka_away(error) and "kafka" in shorten_message(error).lower() and self._crashed is None:
-                    details = shorten_message(error)
-                    raise unknown_topic(error) or SetupError(
-                        "KAFKA_UNREACHABLE", servers=self._servers(), details=details
-                    )
-                if not is_kafka_away(error):
-                    crashed = self._crashed or error
-                    raise error_of(crashed) or crashed
+                if not errors.is_kafka_away(error):
+                    if self._crashed is not None or "kafka" not in text.lower():
+                        raise errors.error_of(cause) or cause
+                    away = SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=text)
+                    raise errors.unknown_topic(error) or away
                 self._well_at = max(self._well_at, began if time.monotonic() - began > 120 else self._well_at)
                 if time.monotonic() - self._well_at > self._stream.patience:
-                    details = f"{shorten_message(error)} (tried for {self._stream.patience:g} s; nothing was skipped)"
+                    details = f"{text} (tried for {self._stream.patience:g} s; nothing was skipped)"
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=details)
-                print(f"{self._stream.command}: {shorten_message(error)}; again in {pause:g} s", file=sys.stderr)
+                print(f"{self._stream.command}: {text}; again in {pause:g} s", file=sys.stderr)
                 self._stopping.wait(pause)
                 pause = min(pause * 2, _LONGEST)
 
@@ -221,7 +200,7 @@ class _RunningStream:
             self._query = query = self._start_query()
             query.awaitTermination()
         except (PySparkException, Exception) as error:
-            self._failed = java_end(error) or self._failed
+            self._failed = errors.java_end(error) or self._failed
             return error
         return None
 
@@ -261,7 +240,7 @@ class _RunningStream:
                 outcome = self._runner.process(frame, number, known_partitions)
             self._check_resolved(outcome)
         except BridgeError as error:
-            if is_conflict(error):
+            if errors.is_conflict(error):
                 self._crashed = error
             else:
                 self._failed = error
@@ -306,11 +285,7 @@ class _RunningStream:
         self.total.merge(summary)
 
     def _stop(self, by: int) -> None:
-        """Ends the query when the micro-batch at hand is done: the next one does not begin (_batch).
-
-        One that takes too long, or that a second signal ends, is cut off; it runs again at the next start. A query
-        that is about to start is ended as soon as it has.
-        """
+        """Ends the query after the micro-batch at hand; one that takes too long, or at a second signal, is cut off."""
         again, end = self._stopping.is_set(), time.monotonic() + GRACE
         if not again:
             text = f"stopping when the micro-batch at hand is done, within {GRACE:g} s; a second signal stops at once"
@@ -333,17 +308,18 @@ class _RunningStream:
 
 def _lasting_error(error: Exception, topic: str) -> SetupError | None:
     """An error that comes again at each try; None for any other."""
-    if (connector := missing_connector(error)) is not None:
+    if (connector := errors.missing_connector(error)) is not None:
         return connector
-    if (message := raised_message(error)) is not None:
+    if (message := errors.raised_message(error)) is not None:
         return SetupError("USAGE", details=message)
-    if (which := lost_offsets(error)) is not None:
+    if (which := errors.lost_offsets(error)) is not None:
         details = (
             "messages that this checkpoint has not read yet are gone from Kafka (their retention is over, or they "
-            f"were deleted): {which}. To go on with what is there take a new --checkpoint"
+            f"were deleted): {which}. Load lake tables again with --replace (docs/production.md, Recover), then take a"
+            " new --checkpoint"
         )
         return SetupError("STOPPED", where=f"topic {topic!r}", details=details)
-    if (why := kafka_refusal(error)) is not None:
+    if (why := errors.kafka_refusal(error)) is not None:
         return SetupError("STOPPED", where="Kafka", details=f"{why} (it comes again at each try; nothing was skipped)")
     return None
 

@@ -2,7 +2,6 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +11,6 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, lake_location
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.direct_merge import REFUSALS, DirectTable
-from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import TableProgress
 from ticdc_bridge.spark_jobs.streaming.consistent import ConsistentPoints
 from ticdc_bridge.spark_jobs.streaming.direct_batch import BeginMerge, merge_directly
@@ -151,14 +149,11 @@ class ManyTablesWriter:
             TableSink(location, batch.checkpoint, dead=False).write(typed.drop("error"), batch.number, False)
             return task.rows
 
+        def loaded_of(task: TableTask) -> int:
+            locations = (task.location, task.versions)
+            return min(loaded_ts(session, job, lake_location(text)) for text in locations if text is not None)
+
         statements = self.definitions.history(batch.ends_at) if job.merge else ()
-        loaded_of = partial(_loaded_ts, session, job)
         done = self.tables.write(changes, batch.number, statements, summary, write_table, loaded_of, session)
         summary.tables = [TableProgress(str(task.id), task.rows, task.out, task.newest) for task in done]
         return sum(task.out for task in done)
-
-
-def _loaded_ts(session: SparkSession, job: Job, task: TableTask) -> int:
-    """The TSO of the snapshot that a table's places have; -1: one has none."""
-    locations = (task.location, task.versions)
-    return min(loaded_ts(session, job, lake_location(text)) for text in locations if text is not None)

@@ -133,22 +133,14 @@ FORMATS = tuple(_READERS)
 class ArrowJsonDecoder:
     """Messages of a format in JSON → batches of a table's rows.
 
-    format_: one of FORMATS. low, high: commit_ts of the rows that have this version of the table. Not
-    for several threads at once: it learns from what it reads. keyed: of Debezium, whose events have the keys that their
-    messages have, rows are left that are known by another key than the table's, or by none.
+    format_: one of FORMATS. low, high: commit_ts of the rows that have this version of the table. Not for several
+    threads at once: it learns from what it reads.
     """
 
     def __init__(
-        self,
-        format_: str,
-        table: Table,
-        options: Options | None = None,
-        low: int = 0,
-        high: int = MAX_TSO,
-        keyed: bool = False,
+        self, format_: str, table: Table, options: Options | None = None, low: int = 0, high: int = MAX_TSO
     ) -> None:
-        reader, arguments = _READERS[format_], (table, options or Options(), low, high)
-        self._reader = reader(*arguments, keyed) if reader is DebeziumTableReader else reader(*arguments)
+        self._reader = _READERS[format_](table, options or Options(), low, high, False)
         self.columns = self._reader.columns
         self._shape = RowShape(table, self.columns, table.handle_key)
 

@@ -33,10 +33,7 @@ TyperArgument.display_type_rich = lambda self, ctx: None  # type: ignore[method-
 
 
 class Conversion:
-    """From words to values as Typer does it, but without pydantic for texts, choices, paths and what has a parser.
-
-    Typer imports pydantic for any value, which took a quarter of a job's start.
-    """
+    """From words to values as Typer does it, but mostly without pydantic, which took a quarter of a job's start."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         kind = param.type_descriptor

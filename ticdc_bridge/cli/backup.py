@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ticdc_bridge.cli.options import DEFINITIONS, INPUT, OUTPUT, option
-from ticdc_bridge.cli.output import ServiceCommand, load_settings
+from ticdc_bridge.cli.output import CountingCommand, load_settings
 from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.service.server.logs import print_line
 
@@ -16,7 +16,7 @@ _STORE: Final[Any] = option(
 
 
 @dataclass(kw_only=True)
-class Backup(ServiceCommand):
+class Backup(CountingCommand):
     """Write all that a store holds to one file, while it is in use.
 
     The file fits every kind of store: what was in SQLite can be restored into PostgreSQL, and the other way round.
@@ -28,7 +28,7 @@ class Backup(ServiceCommand):
     store: str = _STORE
     out: Path = option(OUTPUT, "FILE", "The backup file. It appears when it is complete.", default=...)
 
-    def run(self) -> None:
+    def run(self) -> int:
         from ticdc_bridge.service.registry.deadline import retry_until
         from ticdc_bridge.service.store import dialect_of
         from ticdc_bridge.service.store.backup import backup
@@ -39,10 +39,11 @@ class Backup(ServiceCommand):
         dialect.engine.dispose()
         what = f"{contents.summary()} from {mask_url(self.store)} in {self.out}"
         print_line(f"backup: {what} (sha256 of the rows {contents.sha256})")
+        return self.tell({**contents.rows, "sha256": contents.sha256})
 
 
 @dataclass(kw_only=True)
-class Restore(ServiceCommand):
+class Restore(CountingCommand):
     """Fill an empty store from a backup: all of it or, when anything is wrong, nothing.
 
     The file is checked before, and what the store gives back is compared after. A store that holds the same already is
@@ -55,7 +56,7 @@ class Restore(ServiceCommand):
     store: str = _STORE
     source: Path = option(INPUT, "FILE", "What backup wrote.", "--in", default=...)
 
-    def run(self) -> None:
+    def run(self) -> int:
         from ticdc_bridge.service.registry.deadline import retry_until
         from ticdc_bridge.service.store import SqlStore, dialect_of
         from ticdc_bridge.service.store.backup import restore
@@ -67,3 +68,4 @@ class Restore(ServiceCommand):
         target.close()
         what = f"{'already' if same else 'now'} holds {contents.summary()} from {self.source}"
         print_line(f"restore: {mask_url(self.store)} {what} (compared)")
+        return self.tell({**contents.rows, "sha256": contents.sha256, "written": not same})

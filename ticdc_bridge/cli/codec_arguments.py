@@ -47,10 +47,7 @@ _LEARN = ("transcode", "encode", "explain", "verify", "merge")
 
 
 def read_config(args: Reading, on_lossy: str, warn: bool = False) -> CodecConfig:
-    """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE.
-
-    warn: say so where the zone matters and is not given.
-    """
+    """The side read. SetupError USAGE, REGISTRY_UNREACHABLE. warn: where the zone matters and is not given."""
     format_ = format_named(args.format)
     schemas = _schemas_read(args, format_)
     file_options = options_file(args.from_options)
@@ -94,9 +91,7 @@ _NO_DELETES = "rows that were deleted stay in the table; merge the topic, or fil
 
 
 def view_of(args: Decode | Merge) -> TableView | None:
-    """How the rows of --table are typed; its columns come later (spark_jobs.pipeline.newest_columns.with_newest).
-    SetupError USAGE.
-    """
+    """How the rows of --table are typed; its columns come later (newest_columns.with_newest). SetupError USAGE."""
     types, missing = SparkTypes(args.types, args.time), args.missing
     id_ = table_of(args.table)
     if id_ is None and is_rule(args.out):
@@ -131,10 +126,7 @@ def write_config(args: Encode | Transcode, read: CodecConfig) -> CodecConfig:
 
 
 def choose_tables(args: Decode | Merge | Transcode) -> TableChoice | None:
-    """The tables of --table or --tables; None: all. Where it is one table for one place, it becomes --table.
-
-    SetupError USAGE.
-    """
+    """The tables of --table or --tables; None: all. One for one place becomes --table. SetupError USAGE."""
     table, many = args.table, is_rule(args.out)
     if table is not None and args.tables:
         raise SetupError("USAGE", details="--table DB.TABLE and --tables both choose tables: give one")
@@ -177,9 +169,7 @@ def default_database(args: Reading) -> str:
 
 
 def tables_of(args: Reading) -> TableSource | None:
-    """--ddl FILE or --history URL; else the schema files of the folder that is read. SetupError USAGE,
-    REGISTRY_UNREACHABLE.
-    """
+    """Of --ddl, --history, or the schema files of the folder that is read. SetupError USAGE, REGISTRY_UNREACHABLE."""
     file = None if args.ddl == Path("stream") else args.ddl
     if args.changefeed and not args.history:
         raise SetupError("USAGE", details="--changefeed NAME goes with --history URL")
@@ -197,9 +187,7 @@ def schemas_of(registry: str | None, file: Path | None, wait: float, of: Format)
 
 
 def registry_wait(args: SchemaOptions) -> float:
-    """Seconds to wait at the start for a registry or history that is down; a stream's own patience counts from there.
-    SetupError USAGE.
-    """
+    """Seconds to wait at the start for a registry or history that is down; of a stream --patience. SetupError USAGE."""
     if args.registry_wait is None and isinstance(args, JobOptions) and args.stream and args.patience is not None:
         return seconds(args.patience, "--patience")
     return seconds("5s" if args.registry_wait is None else args.registry_wait, "--registry-wait")
@@ -210,10 +198,7 @@ def kafka_of(args: KafkaOptions) -> KafkaClient:
 
 
 def spark_settings(args: SparkConf, used: bool, *locations: str | None) -> SparkSettings:
-    """--master, --conf and --packages. used: whether the job runs in Spark. locations: what it reads and writes.
-
-    SetupError USAGE.
-    """
+    """--master, --conf, --packages. used: the job runs in Spark. locations: its input and outputs. SetupError USAGE."""
     master = getattr(args, "master", None)
     of_spark = {"--conf": args.conf, "--packages": args.packages, "--master": master}
     if not used and (unused := next((name for name, value in of_spark.items() if value), "")):

@@ -54,16 +54,12 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     ),
     "Keep lake tables": (
         Command("load", JOBS, "jobs.load:Load", "load the rows of a dump or a live TiDB into lake tables, at one TSO"),
+        Command("merge", JOBS, "jobs.merge:Merge", "keep lake tables equal to TiDB's: upserts, deletes, DDL"),
         Command(
-            "merge", JOBS, "jobs.merge:Merge", "keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL)"
+            "reconcile", JOBS, "jobs.reconcile:Reconcile", "find and mend rows of lake tables that differ from TiDB's"
         ),
-        Command("at", JOBS, "jobs.at:At", "say how lake tables are read as they were at one time"),
-        Command(
-            "maintain", JOBS, "jobs.maintain:Maintain", "compact lake tables, and remove what is too old to be needed"
-        ),
-        Command(
-            "reconcile", JOBS, "jobs.reconcile:Reconcile", "find, and mend, rows of lake tables that are not TiDB's"
-        ),
+        Command("at", JOBS, "jobs.at:At", "show how to read lake tables as they were at one time"),
+        Command("maintain", JOBS, "jobs.maintain:Maintain", "compact lake tables and remove old versions"),
     ),
     "Set up and try": (
         Command("demo", JOBS, "jobs.demo:Demo", "run everything on this machine with sample TiCDC messages"),

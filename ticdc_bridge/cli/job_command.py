@@ -1,7 +1,4 @@
-"""A command of the jobs, and how it ends.
-
-stdout holds data only; progress and summary go to stderr.
-"""
+"""A command of the jobs, and how it ends. stdout holds data only; progress and summary go to stderr."""
 
 import sys
 import traceback

@@ -57,10 +57,7 @@ def table_outputs_of(ctx: typer.Context, _file: str | None) -> tuple[TableOutput
 
 
 def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[list[str], list[TableOutput]]:
-    """The options of a command with those of its file, and the places of the file's tables. SetupError USAGE.
-
-    words: after the command's name. params: the command's, as Typer has them.
-    """
+    """A command's options with those of its file, and the places of the file's tables. SetupError USAGE."""
     path = _path_in(words)
     if path is None:
         return words, []

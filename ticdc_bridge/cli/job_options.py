@@ -13,6 +13,7 @@ import typer
 from ticdc_bridge.cli.job_command import JobCommand
 from ticdc_bridge.cli.job_file import table_outputs_of
 from ticdc_bridge.cli.options import (
+    AS_JSON,
     CLAIM_CHECKS,
     DDL_ZONE,
     DEFINITIONS,
@@ -67,15 +68,8 @@ def with_login(url: str, variable: str = "BRIDGE_REGISTRY_USER") -> str:
     return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{rest}"
 
 
-def _with_target_login(url: str) -> str:
-    return with_login(url, "BRIDGE_TO_USER")
-
-
 def with_retries(master: str) -> str:
-    """A local master that tries a task four times if it fails (its Python worker was killed), as a cluster does.
-
-    One that says itself how often, and any other master, is as it was.
-    """
+    """A local master that tries a failed task four times, as a cluster does; others, or one that says it: as is."""
     match = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
     return master if match is None else f"local[{match[1] or 1},4]"
 
@@ -88,9 +82,8 @@ TYPES: Final[Any] = option(
     OUTPUT, None, "Temporal columns as text, which holds every value, or as date, timestamp_ntz and timestamp.",
     default="exact",
 )  # fmt: skip
-AS_JSON: Final[Any] = flag(REPORTS, "--json", "The summary as one JSON object, the last line on stderr.")
 ON_PARTITION_DROP: Final[Any] = option(
-    OUTPUT, None, "What becomes of the rows of partitions that TiDB drops or truncates: keep is for an archive.",
+    OUTPUT, None, "Rows of partitions that TiDB drops or truncates: remove them, or keep them (for an archive).",
     default="remove",
 )  # fmt: skip
 READER_FEATURES: Final[Any] = option(
@@ -165,7 +158,7 @@ class TargetRegistry(JobCommand):
     to_registry: str | None = _url(
         DEFINITIONS,
         "Registry of the format --to. Default: --registry. Its NAME:PASSWORD may come from BRIDGE_TO_USER.",
-        _with_target_login
+        lambda url: with_login(url, "BRIDGE_TO_USER")
     )  # fmt: skip
     to_schemas: Path | None = option(DEFINITIONS, "FILE", "Schemas of the format --to. Default: --schemas.")
     to_options: Path | None = option(
@@ -200,7 +193,7 @@ class SnapshotOptions(SparkConf):
     )
     at: int | None = option(INPUT, "TSO", "The TSO to read at. Default: that of the dump, or the newest.")
     dump_options: str | None = option(
-        INPUT, "TEXT", "What Dumpling was told, where its files do not prove it; '' for its defaults."
+        INPUT, "TEXT", "Options that Dumpling ran with, if its files do not show them; '' for its defaults."
     )
     source_time_zone: str | None = option(
         INPUT, "ZONE", "Time zone of TIMESTAMP text in the dump, which names none. Default: --time-zone."

@@ -13,25 +13,9 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
-from ticdc_bridge.spark_jobs.io.endpoints import (
-    DeadLetters,
-    LineSink,
-    Sink,
-    line_sink,
-    message_sink,
-    plain_source,
-    read_source,
-)
-from ticdc_bridge.spark_jobs.io.locations import (
-    KafkaClient,
-    check_different,
-    check_is_path,
-    name_of_location,
-    refuse_table_source,
-    table_location_of,
-    topic_of_location,
-    topics_of_location,
-)
+from ticdc_bridge.spark_jobs.io import endpoints, locations
+from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient, name_of_location, table_location_of, topics_of_location
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.io.storage_sink import is_storage_folder
 from ticdc_bridge.spark_jobs.jobs import in_process
@@ -115,9 +99,9 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
         summary = run_to_table(job, args.source, args.out, location, kafka, settings, table, statements)
     else:
         dead = DeadLetters(location, kafka) if location else None
-        out = message_sink(args.out, kafka, args.topic) if job.write else line_sink(args.out, kafka)
+        out = endpoints.message_sink(args.out, kafka, args.topic) if job.write else endpoints.line_sink(args.out, kafka)
         summary = _run(args, job, out, dead, kafka, settings)
-    metrics.write(args.metrics, name, summary)
+    metrics.JobMetrics(args.metrics, name).update(summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, job, summary, dead_letter=location)
     tell_summary(args.command, summary, table_of(table), args.json)
     return summary.exit_code
@@ -125,7 +109,7 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
 
 def _check_locations(args: JobOptions, job: Job, kafka: KafkaClient, dead_letters: str | None) -> None:
     """SetupError USAGE where what is read, written and asked for does not go together."""
-    refuse_table_source(args.source)
+    locations.refuse_table_source(args.source)
     if bool(args.stream) is not bool(args.checkpoint):
         raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
     if kafka.read is None and args.source != "-" and "://" not in args.source and not Path(args.source).exists():
@@ -133,14 +117,14 @@ def _check_locations(args: JobOptions, job: Job, kafka: KafkaClient, dead_letter
     if is_storage_folder(args.source) and job.read.format not in ("canal-json", "auto"):
         raise SetupError("USAGE", details=f"{args.source}: a storage sink's folder: read it with --format canal-json")
     for option in ("--checkpoint", "--metrics"):
-        check_is_path(getattr(args, option[2:]) or "", option, local=option == "--metrics")
-    check_different({"--in": args.source, "--out": args.out, "--dead-letter": dead_letters})
+        locations.check_is_path(getattr(args, option[2:]) or "", option, local=option == "--metrics")
+    locations.check_different({"--in": args.source, "--out": args.out, "--dead-letter": dead_letters})
     if job.topic is not None:
         check_topic_rule(job.topic)
     if job.until_resolved and kafka.read is not None and kafka.read.only is None:
         raise SetupError("USAGE", details="--until-resolved goes by one topic's watermarks: a job for each topic")
     names_topics = job.write is not None and format_named(job.write.format).names_topics
-    if args.out == TOPIC and not (args.topic or names_topics) and topic_of_location(args.source) is not None:
+    if args.out == TOPIC and not (args.topic or names_topics) and locations.topic_of_location(args.source) is not None:
         raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
     if args.topic and dead_letters == TOPIC + args.topic:
         raise SetupError("USAGE", details=f"--topic {args.topic}: dead letters go there: name another one")
@@ -165,9 +149,9 @@ def _run(
         return run_in_order(job, args.source, out, dead, kafka, settings)
     incoming: in_process.Incoming
     if args.command == "encode":
-        incoming = plain_source(args.source, kafka)
+        incoming = endpoints.plain_source(args.source, kafka)
     else:
-        incoming = read_source(args.source, kafka, job.read.options, stated_tables(job.read.tables))
+        incoming = endpoints.read_source(args.source, kafka, job.read.options, stated_tables(job.read.tables))
     incoming = show_progress(incoming, args.command, count_waiting(args.source, kafka))
     return in_process.run_in_process(
         incoming, job, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file()

@@ -100,6 +100,7 @@ class BaseCommand:
 # ---- options of several commands
 FORMAT_OUT: Final[Any] = option(OUTPUT, None, "For people (text) or programs.", default="text")
 DDL_ZONE: Final[Any] = option(DEFINITIONS, "ZONE", "Time zone of TIMESTAMP defaults and UNIX_TIMESTAMP('…') in DDL.")
+AS_JSON: Final[Any] = flag(REPORTS, "--json", "The summary as one JSON object, the last line on stderr.")
 CLAIM_CHECKS: Final[Any] = option(INPUT, "DIR", "Folder of the files that claim-check messages point to.")
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import typer
 
-from ticdc_bridge.cli.options import BaseCommand
+from ticdc_bridge.cli.options import AS_JSON, BaseCommand
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -75,3 +76,18 @@ class ServiceCommand(BaseCommand):
             exit_with(self.prefix + error.detail)
         except self.wrong as error:
             exit_with(self.prefix + reason_of(error))
+
+
+@dataclass(kw_only=True)
+class CountingCommand(ServiceCommand):
+    """A command that ends with counts."""
+
+    json: bool = AS_JSON
+
+    def tell(self, counts: Mapping[str, Any], exit_code: int | None = 0) -> int:
+        """With --json, the counts in one line on stderr. The exit code."""
+        from ticdc_bridge.spark_jobs.pipeline.progress import tell_counts
+
+        if self.json:
+            tell_counts(type(self).__name__.lower(), {**counts, "exit_code": exit_code or 0}, True)
+        return exit_code or 0

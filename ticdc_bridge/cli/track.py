@@ -23,7 +23,7 @@ from ticdc_bridge.cli.options import (
     flag,
     option,
 )
-from ticdc_bridge.cli.output import ServiceCommand, load_settings
+from ticdc_bridge.cli.output import CountingCommand, load_settings
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.server.logs import print_line
 
@@ -36,10 +36,12 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 1000
 _NOT_ALL: Final = 1
 _END: Final = "end"
+_COUNTS: Final = ("changefeed", "messages", "events", "new", "copies", "sealed", "pending", "failed", "late", "drift",
+                  "errors", "skipped", "sealed_ts")  # fmt: skip
 
 
 @dataclass(kw_only=True)
-class Track(StoreOptions, KafkaOptions, ServiceCommand):
+class Track(StoreOptions, KafkaOptions, CountingCommand):
     """Follow a changefeed's DDL and resolved events, and keep the history of its tables.
 
     Topics are followed until Ctrl-C or SIGTERM; a file is read to its end. Where it was read to is kept with the
@@ -77,7 +79,9 @@ class Track(StoreOptions, KafkaOptions, ServiceCommand):
             self.changefeed, *inputs(self.in_), self.format, self.bootstrap_servers, self.kafka_config,
             self.ddl_time_zone, self.time_zone, self.claim_check_dir,
         ).check()  # fmt: skip
-        return _run(settings, changefeed, _parse_until(self.until_resolved), self.until_end)
+        progress = _run(settings, changefeed, _parse_until(self.until_resolved), self.until_end)
+        counts = {name: getattr(progress, name) for name in _COUNTS}
+        return self.tell(counts, _NOT_ALL if progress.errors or progress.failed else 0)
 
 
 class TrackCommand(Command):
@@ -102,7 +106,7 @@ def _parse_until(text: str | None) -> int | None:
     return 0 if text == _END else tso_of(text)
 
 
-def _run(settings: Settings, changefeed: TrackedChangefeed, until: int | None, at_end: bool) -> int:
+def _run(settings: Settings, changefeed: TrackedChangefeed, until: int | None, at_end: bool) -> Progress:
     from ticdc_bridge.service.store import open_store
     from ticdc_bridge.service.store.history_store import HistoryStore
     from ticdc_bridge.service.tracker.tracker import tracker_of
@@ -123,7 +127,7 @@ def _run(settings: Settings, changefeed: TrackedChangefeed, until: int | None, a
         raise SetupError("USAGE", details=details)
     if until and progress.sealed_ts < until:
         raise SetupError("USAGE", details=f"the input ended at watermark {progress.sealed_ts}, before {until}")
-    return _NOT_ALL if progress.errors or progress.failed else 0
+    return progress
 
 
 def _follow(tracker: Tracker) -> None:

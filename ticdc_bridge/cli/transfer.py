@@ -6,10 +6,10 @@ A place is a store, a topic, a dump file or another registry.
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ticdc_bridge.cli.options import (
     INPUT,
@@ -23,7 +23,7 @@ from ticdc_bridge.cli.options import (
     option,
     seconds,
 )
-from ticdc_bridge.cli.output import ServiceCommand, choose_source, exit_with, read_settings
+from ticdc_bridge.cli.output import CountingCommand, choose_source, exit_with, read_settings
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.service.server import logs
 from ticdc_bridge.service.server.logs import print_line
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class Transfer(StoreOptions, KafkaOptions, ServiceCommand):
+class Transfer(StoreOptions, KafkaOptions, CountingCommand):
     """What import and export share: how both ends are reached, and what is moved."""
 
     user: str | None = option(
@@ -61,6 +61,8 @@ class Transfer(StoreOptions, KafkaOptions, ServiceCommand):
         None, "--drop-rule-sets", "Move schemas without their rule sets (encryption, migrations)."
     )
 
+    counts: dict[str, Any] = field(default_factory=dict, init=False)
+
     def end(self) -> int | None:
         """SIGTERM ends it as Ctrl-C does: what has to be put back is put back. 130 after Ctrl-C, 143 after SIGTERM."""
         logs.configure("text", "info")
@@ -73,7 +75,7 @@ class Transfer(StoreOptions, KafkaOptions, ServiceCommand):
 
         before = signal.signal(signal.SIGTERM, interrupt)
         try:
-            return self.run()
+            return self.tell(self.counts, self.run())
         except BridgeError as error:
             exit_with(error.detail if isinstance(error, SetupError) else f"{name}: {error.detail}")
         except KeyboardInterrupt:
@@ -92,7 +94,7 @@ class Transfer(StoreOptions, KafkaOptions, ServiceCommand):
         return TransferOptions(
             ConnectionOptions(source, self.bootstrap_servers, self.kafka_config),
             ConnectionOptions(target, self.bootstrap_servers, self.kafka_config, overwrite=overwrite),
-            self.dry_run, self.skip_broken, self.overwrite_settings, self.no_modes, self.drop_rule_sets,
+            self.dry_run, self.skip_broken, self.overwrite_settings, self.no_modes, self.drop_rule_sets, self.counts,
         )  # fmt: skip
 
 

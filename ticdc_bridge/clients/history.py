@@ -216,21 +216,23 @@ class HistoryTables(HttpClient):
         return made
 
     def statements(self, of: TableId | None = None) -> list[DdlText]:
-        """Every statement of the history, or of a table under all its names, in order. A snapshot that is no statement
-        is none.
-        """
-        texts, offset = list[DdlText](), 0
-        named = {"db": of.db, "table": of.table} if of else {}
-        while True:
-            answer = self.need(dict, f"/history/ddl?{self._query(limit=_PAGE, offset=offset, **named)}")
-            for entry in self.read_field(answer, "ddl", list):
-                if entry["query"] and entry["mode"] != "form":
-                    mode = _MODES.get(entry["mode"]) or LexicalMode.of_sql_mode(entry.get("sql_mode", ""))
-                    texts.append(DdlText(entry["commit_ts"], entry["db"], entry["query"], mode))
-            if (offset := answer.get("next_offset") or 0) == 0:
-                return texts
+        """Every statement of the history, or of a table under all its names, in order; no snapshot that is none."""
+        texts = list[DdlText]()
+        for entry in self._entries("ddl", **({"db": of.db, "table": of.table} if of else {})):
+            if entry["query"] and entry["mode"] != "form":
+                mode = _MODES.get(entry["mode"]) or LexicalMode.of_sql_mode(entry.get("sql_mode", ""))
+                texts.append(DdlText(entry["commit_ts"], entry["db"], entry["query"], mode))
+        return texts
 
     # ---- asking
+    def _entries(self, what: str, **more: Any) -> Iterator[Any]:
+        """All entries of /history/ddl or /history/tables, page by page."""
+        offset: int | None = 0
+        while offset is not None:
+            answer = self.need(dict, f"/history/{what}?{self._query(limit=_PAGE, offset=offset, **more)}")
+            yield from self.read_field(answer, what, list)
+            offset = answer.get("next_offset") or None
+
     def _query(self, **more: Any) -> str:
         return urlencode({"changefeed": self.changefeed, **more} if self.changefeed else more)
 
@@ -365,14 +367,9 @@ class HistoryTables(HttpClient):
         tables = answers.names.get(table, [])
         if now - answers.names_at > (_NAMES_FOR if tables else _UNSURE_FOR):
             answers.names.clear()
-            offset = 0
-            while True:
-                answer = self.need(dict, f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
-                for entry in self.read_field(answer, "tables", list):
-                    id_ = TableId(entry["db"], entry["table"])
-                    answers.names.setdefault(id_.sanitised.folded, []).append(id_)
-                if (offset := answer.get("next_offset") or 0) == 0:
-                    break
+            for entry in self._entries("tables"):
+                id_ = TableId(entry["db"], entry["table"])
+                answers.names.setdefault(id_.sanitised.folded, []).append(id_)
             answers.names_at = now
         return answers.names.get(table, [])
 

@@ -1,7 +1,4 @@
-"""HTTP to a service that may be away for a while: retries, credentials, TLS, careful redirects.
-
-httpx2 is imported with the first request. A process has one pool of connections, whichever objects ask.
-"""
+"""HTTP to a service that may be away: retries, credentials, TLS, careful redirects. One pool of connections."""
 
 import base64
 import json
@@ -91,12 +88,7 @@ class HttpResponse:
 
 
 class HttpClient:
-    """A base URL. Objects travel by pickle: connections are the process's.
-
-    Args:
-        url: http or https, perhaps with NAME:PASSWORD@. Raises SetupError USAGE for what is none.
-        option: what the URL was given by, for messages.
-    """
+    """A base URL, perhaps with NAME:PASSWORD@, given by `option`; pickles. SetupError USAGE for what is none."""
 
     def __init__(self, url: str, option: Hint | str = "registry", login: HttpLogin = HttpLogin()) -> None:
         try:

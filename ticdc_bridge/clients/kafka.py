@@ -1,7 +1,4 @@
-"""Clients of Kafka (librdkafka): made, read and written with, and what their failures are called.
-
-confluent-kafka is imported when the first client is made. `--kafka-config` is read by schemas.inputs.kafka_settings.
-"""
+"""Clients of Kafka (librdkafka): made, read and written with, and what their failures are called."""
 
 from __future__ import annotations
 
@@ -102,9 +99,7 @@ def connection(settings: Mapping[str, str]) -> Iterator[ClientErrors]:
 
 
 def find_topics(client: Any, errors: ClientErrors, until: float, topic: str | None = None) -> dict[str, Any]:
-    """Topics by name. SetupError KAFKA_UNREACHABLE, at once where no broker takes a connection, else when the
-    time is over.
-    """
+    """Topics by name. SetupError KAFKA_UNREACHABLE, at once where no broker takes a connection."""
     until = min(until, time.monotonic() + _REACH_SECONDS)
     while True:
         left = max(until - time.monotonic(), 0.05)
@@ -189,11 +184,7 @@ def watermarks(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
 def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) -> Iterator[Message]:
     """A topic's messages in the order partition, offset, up to the high watermarks seen at the start.
 
-    Args:
-        from_offset: where each partition's reading begins, or at its earliest offset where that is later.
-
-    Raises:
-        SetupError: KAFKA_UNREACHABLE, UNKNOWN_TOPIC.
+    from_offset: of each partition, or its earliest where that is later. SetupError KAFKA_UNREACHABLE, UNKNOWN_TOPIC.
     """
     servers = settings["bootstrap.servers"]
     with _consumer(settings) as consumer:
@@ -258,19 +249,14 @@ def extents(topic: str, settings: Mapping[str, str]) -> dict[int, tuple[int, int
 
 
 def partition_counts(settings: Mapping[str, str], topic: str | None, prefix: str = "") -> dict[str, int]:
-    """Partitions of the topic, or of all whose names begin with `prefix`. What is not there (yet) is left out.
-
-    SetupError KAFKA_UNREACHABLE.
-    """
+    """Partitions of the topic, or of all that begin with `prefix` and are there. SetupError KAFKA_UNREACHABLE."""
     with KafkaErrors(settings["bootstrap.servers"]):
         topics = _admin(settings).list_topics(**({"topic": topic} if topic else {}), timeout=_TIMEOUT).topics
     return {n: len(t.partitions) for n, t in topics.items() if t.error is None and n.startswith(prefix)}
 
 
 def newest_offsets(counts: Mapping[str, int], settings: Mapping[str, str]) -> dict[tuple[str, int], int]:
-    """The offset after the newest message of each partition. counts: partitions by topic. What the broker does not tell
-    now is left out. SetupError KAFKA_UNREACHABLE.
-    """
+    """Offsets after the newest messages, as far as told. counts: partitions by topic. SetupError KAFKA_UNREACHABLE."""
     keys = [(topic, partition) for topic, count in counts.items() for partition in range(count)]
     with KafkaErrors(settings["bootstrap.servers"]):
         return list_offsets(_admin(settings), keys, "latest", _TIMEOUT)
@@ -303,10 +289,7 @@ def topic_ids(topics: Collection[str], settings: Mapping[str, str]) -> dict[str,
 
 
 def topic_id(topic: str, settings: Mapping[str, str]) -> str | None:
-    """What the broker knows a topic by: a topic deleted and created anew has another. None where it can't be told.
-
-    SetupError UNKNOWN_TOPIC when the broker says that there is no such topic.
-    """
+    """What the broker knows a topic by; one made anew has another. None: can't be told. SetupError UNKNOWN_TOPIC."""
     client, end = _admin(settings), time.monotonic() + _GONE_AFTER
     while True:
         try:
@@ -445,11 +428,7 @@ class TopicWriter:
 # ---- which topics
 @dataclass(frozen=True)
 class TopicChoice:
-    """Which topics a job reads: `kafka:TOPIC`, `kafka:A,B`, or by a regular expression, `kafka:/REGEX/` (`--topics`).
-
-    Args:
-        text: what follows `kafka:`.
-    """
+    """Which topics a job reads, after `kafka:`: TOPIC, A,B or by a regular expression, /REGEX/ (`--topics`)."""
 
     text: str
 
@@ -483,10 +462,7 @@ class TopicChoice:
         return topic in self.names
 
     def find(self, settings: Mapping[str, str]) -> dict[str, int]:
-        """The topics that are there, by name, with the number of their partitions.
-
-        SetupError UNKNOWN_TOPIC where one that is named is not, or none fits the pattern; KAFKA_UNREACHABLE.
-        """
+        """The topics that are there, with their numbers of partitions. SetupError UNKNOWN_TOPIC, KAFKA_UNREACHABLE."""
         every = partition_counts(settings, None)
         counts = {topic: n for topic, n in sorted(every.items()) if self.takes(topic)}
         if missing := sorted({*self.names} - counts.keys()):
@@ -508,10 +484,7 @@ class TopicChoice:
 
 
 def number_sources(counts: Mapping[str, int], known: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """(topic, partition) of each source by its number: those that are known, then the new ones, sorted.
-
-    SetupError USAGE for more than a position has numbers for.
-    """
+    """(topic, partition) of each source by its number: known ones, then new ones, sorted. SetupError: too many."""
     existing = set(known)
     numbered = [*known, *((t, p) for t in sorted(counts) for p in range(counts[t]) if (t, p) not in existing)]
     if len(numbered) > _MAX_SOURCES:

@@ -29,10 +29,7 @@ _IdKey = tuple[SchemaId, str | None]
 
 
 class _RegistryCache:
-    """What a registry told this process. What an id stands for, for a subject, does not change.
-
-    failed: until when an id's error is not asked about again. warned: subjects that a warning was printed for.
-    """
+    """What a registry told this process, which does not change. failed: until when an id's error stands."""
 
     def __init__(self) -> None:
         self.by_id: dict[_IdKey, str] = {}
@@ -55,12 +52,7 @@ _SHARED_CACHES: dict[tuple[str, str], _RegistryCache] = {}
 class HttpSchemas(HttpClient):
     """A Confluent-compatible schema registry. Each id is asked for once; one that is not there, again after 5 s.
 
-    Of objects that were unpickled, those of one registry share their answers within a process.
-
-    Args:
-        url: the registry's.
-        wait: seconds to go on trying while it can't be reached or answers with a passing error.
-        timeout: seconds that one request may take.
+    wait, timeout: as of HttpLogin. Of unpickled objects those of one registry share their answers within a process.
     """
 
     def __init__(self, url: str, wait: float = 5.0, timeout: float = 10.0) -> None:

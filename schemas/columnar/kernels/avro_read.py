@@ -354,14 +354,9 @@ def room(field: MessageField, most: Array) -> Any:
 
 @jit
 def read(
-    values: MessageField,
-    keys: MessageField,
-    base: int,
-    scratch: int,
-    programs: ReadSteps,
-    rows: ReadRows,
+    values: MessageField, keys: MessageField, base: int, scratch: int, programs: ReadSteps, rows: ReadRows,
     memory: Scratch,
-) -> Any:
+) -> Any:  # fmt: skip
     """All messages → (rows, cells). base, scratch: starts of the keys' and the scratch's first byte."""
     state, steps, ends = memory.state, programs.steps, programs.ends
     row, cell = 0, 0

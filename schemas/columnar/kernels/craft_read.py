@@ -285,15 +285,9 @@ def values(
 
 @jit
 def row_groups(
-    data: Array,
-    body: int,
-    size: int,
-    row: int,
-    groups: int,
-    plan: ScanTargets,
-    result: ScanResult,
+    data: Array, body: int, size: int, row: int, groups: int, plan: ScanTargets, result: ScanResult,
     scratch: ScanScratch,
-) -> int:
+) -> int:  # fmt: skip
     """One row's column groups → next position in the tables of group sizes, -1 if they are none."""
     columns = plan.codes.shape[0]
     pieces, groups = count_of(data, groups, scratch.state[_LAST], 2)

@@ -267,20 +267,9 @@ class Images(NamedTuple):
 
 @jit
 def read(
-    source: MessageRows,
-    at: int,
-    rows: int,
-    learn_from: int,
-    plan: Templates,
-    positions: ValuePositions,
-    taken_mask: Array,
-    last: Array,
-    slots: SlotReaders,
-    images: Images,
-    out: Array,
-    to: int,
-    bad: Array,
-) -> Any:
+    source: MessageRows, at: int, rows: int, learn_from: int, plan: Templates, positions: ValuePositions,
+    taken_mask: Array, last: Array, slots: SlotReaders, images: Images, out: Array, to: int, bad: Array,
+) -> Any:  # fmt: skip
     """`scan`, and what it finds becomes cells, a block of rows after another.
 
     Out: what `scan` gives, and the next place in `out`, which has the texts and room for all of them.

@@ -71,16 +71,9 @@ class ValuePositions(NamedTuple):
 
 @jit
 def scan(
-    source: MessageRows,
-    at: int,
-    rows: int,
-    enough: int,
-    learn_from: int,
-    plan: Templates,
-    positions: ValuePositions,
-    taken_mask: Array,
-    last: Array,
-) -> Any:
+    source: MessageRows, at: int, rows: int, enough: int, learn_from: int, plan: Templates, positions: ValuePositions,
+    taken_mask: Array, last: Array,
+) -> Any:  # fmt: skip
     """Reads on from given row `at`, with `rows` found before. Out: (rows found, next given row, an unknown one or -1).
 
     Stops with the message that makes it `enough` rows, where there is no room for a message's rows, and from given row

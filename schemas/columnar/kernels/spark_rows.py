@@ -71,17 +71,9 @@ def put_ends(first: Array, step: Array, shape: Array, layout: RowLayout, length:
 
 @jit
 def put_rows(
-    data: Array,
-    first: Array,
-    step: Array,
-    shape: Array,
-    layout: RowLayout,
-    offset: Array,
-    length: Array,
-    ends: Array,
-    out: Array,
-    bad: Array,
-) -> None:
+    data: Array, first: Array, step: Array, shape: Array, layout: RowLayout, offset: Array, length: Array, ends: Array,
+    out: Array, bad: Array,
+) -> None:  # fmt: skip
     """The rows, as `ends` says; those with a value that its column can't hold are marked in `bad`.
 
     `out` has room for BLOCK bytes beyond the rows.
@@ -110,16 +102,9 @@ def put_rows(
             else:
                 word = np.uint64(tail - start) << _U32
                 size, tail, sound = _put_long(
-                    code,
-                    data,
-                    offset[cell],
-                    size,
-                    layout.a[column],
-                    layout.b[column],
-                    layout.low[of, column],
-                    out,
+                    code, data, offset[cell], size, layout.a[column], layout.b[column], layout.low[of, column], out,
                     tail,
-                )
+                )  # fmt: skip
                 write_eight(out, field, word | np.uint64(size))
                 bad[row] |= not sound
             field += 8

@@ -6,12 +6,14 @@ from typing import Any
 
 from ticdc_bridge.schemas.ddl.executor import indexes as executor_indexes
 from ticdc_bridge.schemas.ddl.executor.charsets import Charset, resolve
-from ticdc_bridge.schemas.ddl.executor.column_types import MAX_COLUMNS, column, convert_charset
+from ticdc_bridge.schemas.ddl.executor.column_types import column, convert_charset
 from ticdc_bridge.schemas.ddl.executor.default_values import with_default
 from ticdc_bridge.schemas.ddl.executor.details import details_after, renamed
 from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.names import repeated_name
 from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import MAX_COLUMNS
 
 MAX_CLAUSES = 4096
 
@@ -107,6 +109,7 @@ def _change_column(draft: _TableDraft, clause: statements.ChangeColumn) -> Table
     else:
         others = tuple(c for c in draft.table.columns if c is not old)
         draft.with_columns(_position_column(draft, others, new, clause.position))
+    draft.table = executor_indexes.with_prefixes_of(draft.table, new)
     # PRIMARY KEY and UNIQUE in the new definition add an index, unless there is that primary key.
     added = executor_indexes.column_indexes([replace(clause.column, name=old.name)])
     if any(i.name == executor_indexes.PRIMARY for i in draft.table.indexes):
@@ -126,9 +129,7 @@ def _rename_columns(table: Table, renames: dict[str, str]) -> Table:
     if not renames:
         return table
     columns = tuple(replace(c, name=renames.get(c.name, c.name)) for c in table.columns)
-    names = [c.name.lower() for c in columns]
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
+    if (twice := repeated_name([c.name.lower() for c in columns])) is not None:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} would have two columns {twice}")
     indexes = (replace(i, columns=tuple(renames.get(n, n) for n in i.columns)) for i in table.indexes)
     details = renamed(table.details, {old.lower(): new for old, new in renames.items()})
@@ -197,14 +198,12 @@ def _convert(draft: _TableDraft, clause: statements.ConvertTo) -> Table:
     return replace(draft.table, columns=columns, charset=charset.name, collate=charset.collate)
 
 
-def _keep_table(draft: _TableDraft, _: statements.Clause) -> Table:
-    return draft.table
-
-
 _CLAUSES: dict[type, Callable[[_TableDraft, Any], Table]] = {
     statements.AddColumns: _add_columns, statements.ChangeColumn: _change_column,
     statements.RenameColumn: _rename_column, statements.DropColumn: _drop_column, statements.SetDefault: _set_default,
     statements.AddIndex: _add_index, statements.DropIndex: _drop_index, statements.RenameIndex: _rename_index,
     statements.SetOptions: _set_options, statements.ConvertTo: _convert,
-    statements.RenameTo: _keep_table, statements.ExchangePartition: _keep_table, statements.NoColumnEffect: _keep_table,
+    **dict.fromkeys(
+        (statements.RenameTo, statements.ExchangePartition, statements.NoColumnEffect), lambda draft, _: draft.table
+    ),
 }  # fmt: skip

@@ -12,11 +12,13 @@ from ticdc_bridge.schemas.ddl.executor import indexes
 from ticdc_bridge.schemas.ddl.executor.alter_table import apply_clauses
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Relation
 from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
-from ticdc_bridge.schemas.ddl.executor.column_types import MAX_COLUMNS, column
+from ticdc_bridge.schemas.ddl.executor.column_types import column
 from ticdc_bridge.schemas.ddl.executor.details import details_of_create
 from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.names import repeated_name
 from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.types import MAX_COLUMNS
 
 
 def apply(catalog: Catalog, statement: statements.Statement, db: str = "") -> Catalog:
@@ -92,8 +94,7 @@ def _flashback_database(catalog: Catalog, s: statements.FlashbackDatabase, _: st
         raise DdlError("DDL_NOT_APPLICABLE", details=f"database {s.name} was not dropped in this history")
     back = Database(s.new or dropped_db.name, dropped_db.charset, dropped=dropped_db.dropped)
     for table in dropped_db.tables:
-        moved = replace(table, id=table.id._replace(db=back.name))
-        back = replace(back, tables=back.tables.with_(moved.id.table, moved))
+        back = back.with_table(replace(table, id=table.id._replace(db=back.name)))
     return Catalog(catalog.databases.with_(back.name, back), catalog.dropped.without(s.name))
 
 
@@ -111,27 +112,20 @@ def _create_table(catalog: Catalog, s: statements.CreateTable, db: str) -> Catal
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {id_} exists already")
     id_ = id_._replace(db=database.name)
     if s.like is None:
-        return _store_table(catalog, database, _new_table(s, id_, database.charset))
+        return catalog.with_database(database.with_table(_new_table(s, id_, database.charset)))
     source = _table(catalog, _id(s.like, db))[1]
     # Foreign keys are not copied (upstream `BuildTableInfoWithLike`).
     details = replace(source.details, foreign_keys=()) if source.details else None
-    return _store_table(catalog, database, replace(source, id=id_, details=details))
-
-
-def _store_table(catalog: Catalog, database: Database, table: Table) -> Catalog:
-    return catalog.with_database(replace(database, tables=database.tables.with_(table.id.table, table)))
+    return catalog.with_database(database.with_table(replace(source, id=id_, details=details)))
 
 
 def _new_table(s: statements.CreateTable, id_: TableId, database: Charset) -> Table:
     if len(s.columns) > MAX_COLUMNS or len(s.indexes) > MAX_COLUMNS:
-        raise DdlError(
-            "DDL_NOT_APPLICABLE", details=f"table {id_} would have more than {MAX_COLUMNS} columns or indexes"
-        )
+        details = f"table {id_} would have more than {MAX_COLUMNS} columns or indexes"
+        raise DdlError("DDL_NOT_APPLICABLE", details=details)
     charset = resolve(s.options.charset, s.options.collate, database)
     columns = tuple(replace(column(c, charset), id=number) for number, c in enumerate(s.columns, 1))
-    names = [c.name.lower() for c in columns]
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
+    if (twice := repeated_name([c.name.lower() for c in columns])) is not None:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {id_} would have two columns {twice}")
     table = Table(id_, columns, (), charset.name, charset.collate, s.options.comment or "")
     # The table's own indexes come before those of its columns (upstream `buildColumnsAndConstraints`).
@@ -144,7 +138,7 @@ def _alter_table(catalog: Catalog, s: statements.AlterTable, db: str) -> Catalog
     if catalog.table(id_) is None and catalog.exists(id_):
         return catalog  # ALTER TABLE of a sequence or a view
     database, table = _table(catalog, id_)
-    catalog = _store_table(catalog, database, apply_clauses(table, s.clauses, database.charset))
+    catalog = catalog.with_database(database.with_table(apply_clauses(table, s.clauses, database.charset)))
     for clause in s.clauses:
         if isinstance(clause, statements.RenameTo):
             catalog = _rename_relation(catalog, table.id, _id(clause.new, db))
@@ -172,7 +166,7 @@ def _rename_relation(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
     if target.tables.get(new.table) or target.relations.get(new.table):
         raise DdlError("DDL_NOT_APPLICABLE", details=f"{table.id} can't be renamed: {new} exists already")
     moved = replace(table, id=TableId(target.name, new.table))
-    return _rename_references(_store_table(catalog, target, moved), table.id, moved.id)
+    return _rename_references(catalog.with_database(target.with_table(moved)), table.id, moved.id)
 
 
 def _rename_references(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
@@ -211,9 +205,8 @@ def _truncate_table(catalog: Catalog, s: statements.TruncateTable, db: str) -> C
 
 def _recover_table(catalog: Catalog, s: statements.RecoverTable, db: str) -> Catalog:
     if s.table is None:
-        raise DdlError(
-            "DDL_NOT_APPLICABLE", details="RECOVER TABLE BY JOB does not name the table; give a snapshot of it"
-        )
+        details = "RECOVER TABLE BY JOB does not name the table; give a snapshot of it"
+        raise DdlError("DDL_NOT_APPLICABLE", details=details)
     id_ = _id(s.table, db)
     database = catalog.databases.get(id_.db)
     dropped_table = database.dropped.get(id_.table) if database else None
@@ -222,7 +215,7 @@ def _recover_table(catalog: Catalog, s: statements.RecoverTable, db: str) -> Cat
     back = replace(dropped_table, id=TableId(database.name, s.new or dropped_table.id.table))
     if database.tables.get(back.id.table):
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {back.id} exists already")
-    return _store_table(catalog, replace(database, dropped=database.dropped.without(id_.table)), back)
+    return catalog.with_database(replace(database.with_table(back), dropped=database.dropped.without(id_.table)))
 
 
 # ---- views, sequences, the rest

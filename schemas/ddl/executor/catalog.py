@@ -30,13 +30,11 @@ class Names(Generic[V]):
         key = name.lower()
         return self._buckets[hash(key) % _BUCKETS].get(key)
 
-    def with_(self, name: str, value: V) -> Names[V]:
-        return self._with_entry(name, value)
-
     def without(self, name: str) -> Names[V]:
-        return self if self.get(name) is None else self._with_entry(name, None)
+        return self if self.get(name) is None else self.with_(name, None)
 
-    def _with_entry(self, name: str, value: V | None) -> Names[V]:
+    def with_(self, name: str, value: V | None) -> Names[V]:
+        """With this value for a name; None: with none."""
         key = name.lower()
         at = hash(key) % _BUCKETS
         bucket = dict(self._buckets[at])
@@ -77,6 +75,9 @@ class Database:
     def objects(self) -> list[TableId]:
         """Tables, views and sequences, by name."""
         return sorted([t.id for t in self.tables] + [r.id for r in self.relations])
+
+    def with_table(self, table: Table) -> Database:
+        return replace(self, tables=self.tables.with_(table.id.table, table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Catalog:
     def with_table(self, table: Table) -> Catalog:
         """With this table in the place of the one of its name."""
         database = self.databases.get(table.id.db) or Database(table.id.db)
-        return self.with_database(replace(database, tables=database.tables.with_(table.id.table, table)))
+        return self.with_database(database.with_table(table))
 
     def with_database(self, database: Database) -> Catalog:
         return replace(self, databases=self.databases.with_(database.name, database))

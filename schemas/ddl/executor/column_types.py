@@ -2,21 +2,13 @@
 
 from dataclasses import replace
 
-from ticdc_bridge.schemas.ddl.executor.charsets import (
-    BINARY,
-    Charset,
-    bin_collation,
-    decode,
-    longest_character,
-    resolve,
-)
+from ticdc_bridge.schemas.ddl.executor import charsets
 from ticdc_bridge.schemas.ddl.executor.default_values import with_default
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, DataType
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column
-from ticdc_bridge.schemas.model.types import BY_NAME, TYPES, Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, CHARACTER, FRACTIONAL, TYPES, Kind
 
-MAX_COLUMNS = 4096  # of a table: TiDB's own limit (upstream `table-column-count-limit`)
 _TEXT_TO_BINARY = {
     text.name: binary.name
     for text in TYPES
@@ -31,7 +23,6 @@ _SIZED = {"text": _TEXTS, "blob": _BLOBS}
 # SHOW CREATE TABLE tells a width with ZEROFILL and of this type only; others have no meaning left.
 _BOOL = ("tinyint", 1)
 _DEFAULT_LENGTHS = {"char": 1, "binary": 1, "bit": 1, "year": 4}
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _LIMITS = {
     "decimal": (65, "a DECIMAL has at most 65 digits"),
     "bit": (64, "a BIT has at most 64 bits"),
@@ -39,12 +30,12 @@ _LIMITS = {
 }
 
 
-def column(defined: ColumnDef, table_charset: Charset) -> Column:
+def column(defined: ColumnDef, table_charset: charsets.Charset) -> Column:
     """A column of a table with this character set. Keys are not looked at. DDL_NOT_APPLICABLE for an impossible one."""
-    charset = resolve(defined.type.charset, defined.collate, table_charset)
+    charset = charsets.resolve(defined.type.charset, defined.collate, table_charset)
     # Upstream `OverwriteCollationWithBinaryFlag`: beside both a character set and a collation BINARY says nothing.
     if defined.type.binary and not (defined.type.charset and defined.collate):
-        charset = bin_collation(charset)
+        charset = charsets.bin_collation(charset)
     result = _make_column(defined.name, defined.type, charset)
     nullable = defined.nullable is not False and not defined.primary_key
     result = replace(
@@ -64,7 +55,7 @@ def column(defined: ColumnDef, table_charset: Charset) -> Column:
     return result
 
 
-def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:
+def _make_column(name: str, data_type: DataType, charset: charsets.Charset) -> Column:
     type_name, length, scale = data_type.name, data_type.length, data_type.scale
     limit = _LIMITS.get(type_name)
     if limit and length is not None and length > limit[0]:
@@ -88,7 +79,7 @@ def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:
         length, scale = length or (0 if scale else 10), scale or 0
         if scale > length:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"column {name}: more digits after the point than in all")
-    elif type_.kind in _TEMPORAL:
+    elif type_.kind in FRACTIONAL:
         length, scale = None, length or 0
         if scale > 6:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"column {name}: at most 6 fraction digits")
@@ -98,33 +89,33 @@ def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:
         length = type_.digits[data_type.unsigned]
     elif length is None:
         length = _DEFAULT_LENGTHS.get(type_name)
-    character = type_.kind in (Kind.TEXT, Kind.ENUM, Kind.SET)
-    chosen = charset if character else BINARY
+    chosen = charset if type_.kind in CHARACTER else charsets.BINARY
     return Column(
         name, type_, data_type.unsigned, length, scale, _elements(name, data_type, charset), charset=chosen.name,
         collate=chosen.collate, zerofill=data_type.zerofill,
     )  # fmt: skip
 
 
-def _elements(name: str, data_type: DataType, charset: Charset) -> tuple[str, ...]:
+def _elements(name: str, data_type: DataType, charset: charsets.Charset) -> tuple[str, ...]:
     """Elements as texts; of bytes that are no character TiDB keeps a question mark."""
     try:
         return tuple(
-            e if isinstance(e, str) else decode(e, charset.name, "ddl-?").rstrip(" ") for e in data_type.elements
+            element if isinstance(element, str) else charsets.decode(element, charset.name, "ddl-?").rstrip(" ")
+            for element in data_type.elements
         )
     except ValueError:
         details = f"column {name}: an element is no text in {charset.name or 'its character set'}"
         raise DdlError("DDL_NOT_APPLICABLE", details=details) from None
 
 
-def _bytes(type_name: str, charset: Charset) -> int:
+def _bytes(type_name: str, charset: charsets.Charset) -> int:
     """Bytes of the longest character that a type may hold."""
-    return longest_character(charset.name) if type_name in ("varchar", "text") else 1
+    return charsets.longest_character(charset.name) if type_name in ("varchar", "text") else 1
 
 
-def convert_charset(column: Column, charset: Charset) -> Column:
+def convert_charset(column: Column, charset: charsets.Charset) -> Column:
     """The column after CONVERT TO CHARACTER SET; only character columns change."""
-    if column.type.kind not in (Kind.TEXT, Kind.ENUM, Kind.SET):
+    if column.type.kind not in CHARACTER:
         return column
     type_ = column.type
     if charset.name == "binary" and type_.name in _TEXT_TO_BINARY:

@@ -3,18 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AddColumns,
-    AddIndex,
-    Clause,
-    CreateTable,
-    IndexDef,
-    NoColumnEffect,
-)
+from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.model.table import ForeignKey, Table, TableDetails, TableId
 
 
-def details_of_create(s: CreateTable, table: Table) -> TableDetails:
+def details_of_create(s: statements.CreateTable, table: Table) -> TableDetails:
     """Of a CREATE TABLE that gave this table."""
     clustered = next((column.clustered for column in s.columns if column.primary_key), None)
     details = TableDetails(clustered, _known(s.partitioned_by, table), partitioning=s.partitioning)
@@ -23,27 +16,27 @@ def details_of_create(s: CreateTable, table: Table) -> TableDetails:
     return details
 
 
-def details_after(table: Table, clauses: Iterable[Clause]) -> TableDetails | None:
+def details_after(table: Table, clauses: Iterable[statements.Clause]) -> TableDetails | None:
     """Of a table (as it is after the clauses, with the details from before them); None where they are not known."""
     details = table.details
     if details is None:
         return None
     for clause in clauses:
         match clause:
-            case AddColumns():
+            case statements.AddColumns():
                 for index in clause.indexes:
                     details = _with_index(details, index, table.id)
-            case AddIndex():
+            case statements.AddIndex():
                 details = _with_index(details, clause.index, table.id)
                 if clause.index.kind == "primary":  # one that comes later is never clustered (`CreatePrimaryKey`)
                     details = replace(details, clustered=False)
-            case NoColumnEffect(what="DROP FOREIGN KEY"):
+            case statements.NoColumnEffect(what="DROP FOREIGN KEY"):
                 kept = tuple(f for f in details.foreign_keys if f.name.lower() != clause.name.lower())
                 details = replace(details, foreign_keys=kept)
-            case NoColumnEffect(what="PARTITION BY" | "REMOVE PARTITIONING"):
+            case statements.NoColumnEffect(what="PARTITION BY" | "REMOVE PARTITIONING"):
                 by = _known(clause.partitioned_by, table)
                 details = replace(details, partitioned_by=by, partitioning=clause.partitioning)
-            case NoColumnEffect() if details.partitioning is not None:
+            case statements.NoColumnEffect() if details.partitioning is not None:
                 partitioning = details.partitioning.after(clause.what, clause.partitions)
                 details = replace(details, partitioning=partitioning)
     return details
@@ -73,7 +66,7 @@ def _known(names: tuple[str, ...] | None, table: Table) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys(columns[n.lower()] for n in names if n.lower() in columns)) or table.primary_key
 
 
-def _with_index(details: TableDetails, index: IndexDef, table: TableId) -> TableDetails:
+def _with_index(details: TableDetails, index: statements.IndexDef, table: TableId) -> TableDetails:
     if index.kind == "primary":
         details = replace(details, clustered=index.clustered)
     if index.kind == "foreign" and index.references is not None:

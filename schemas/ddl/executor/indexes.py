@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TypeVar
 
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef
@@ -80,6 +81,16 @@ def _lengths(table: Table, entry: IndexDef) -> tuple[int | None, ...]:
     pairs = zip(entry.parts, entry.lengths, strict=True) if any(entry.lengths) else ()
     lengths = tuple(n if part and n != _column(table, part).length else None for part, n in pairs)
     return lengths if any(lengths) else ()
+
+
+def with_prefixes_of(table: Table, changed: Column) -> Table:
+    """The table after a column changed, which ends prefixes that are no shorter (upstream `SetIdxColNameOffset`)."""
+    longest = (changed.length or inf) if changed.type.kind in (Kind.TEXT, Kind.BINARY) else 0
+    indexes = (
+        replace(i, lengths=tuple(None if name == changed.name and n and n >= longest else n for name, n in i.parts))
+        for i in table.indexes
+    )
+    return replace(table, indexes=tuple(indexes))
 
 
 def _free_name(table: Table, name: IndexDef, used_names: set[str]) -> str:

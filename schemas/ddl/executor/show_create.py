@@ -10,13 +10,12 @@ from ticdc_bridge.schemas.ddl.parser.statements import UNREAD
 from ticdc_bridge.schemas.model.names import quote_name, quote_text
 from ticdc_bridge.schemas.model.table import Column, Index, Table
 from ticdc_bridge.schemas.model.type_text import default_text, type_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import CHARACTER, Kind
 
 _CLOCK = "CURRENT_TIMESTAMP"
 _TIMES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _NO_LITERAL = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
 _HEX_CHARSETS = {"gbk": "gbk", "gb18030": "gb18030"}  # others are UTF-8 here, or ASCII
-_TEXTUAL = (Kind.TEXT, Kind.ENUM, Kind.SET)
 
 
 def show_create(table: Table, *, unknown: str = "") -> str:
@@ -64,18 +63,14 @@ def unwritable_keys(table: Table) -> dict[str, str]:
 
 def _key_texts(table: Table, unknown: str = "") -> dict[str, str]:
     """Each key's words and name → its columns in brackets. unknown: as in `show_create`."""
-    return {
-        key_name(index): "("
-        + ",".join(_part(c, n) if c in table.by_name else unknown for c, n in index.parts)
-        + ")"
-        + (f" WHERE {index.condition.replace(UNREAD, unknown or '(NULL)')}" if index.condition else "")
-        for index in table.indexes
-        if index.columns and (unknown or table.by_name.keys() >= set(index.columns))
-    }
-
-
-def _part(name: str, length: int | None) -> str:
-    return quote_name(name) + (f"({length})" if length else "")
+    texts = {}
+    for index in table.indexes:
+        if index.columns and (unknown or table.by_name.keys() >= set(index.columns)):
+            named = [(c, quote_name(c) + (f"({length})" if length else "")) for c, length in index.parts]
+            parts = ",".join(text if c in table.by_name else unknown for c, text in named)
+            condition = index.condition.replace(UNREAD, unknown or "(NULL)")
+            texts[key_name(index)] = f"({parts})" + (f" WHERE {condition}" if condition else "")
+    return texts
 
 
 def key_name(index: Index) -> str:
@@ -95,7 +90,7 @@ def _typed_type(column: Column) -> str:
 
 def _column(column: Column, table: Table, *, typed: bool = False) -> str:
     text = f"{quote_name(column.name)} {_typed_type(column) if typed else type_text(column)}"
-    if column.type.kind in _TEXTUAL and column.charset:
+    if column.type.kind in CHARACTER and column.charset:
         if column.charset != table.charset:
             text += f" CHARACTER SET {column.charset}"
         # Also where it is the table's own, unless it is the character set's default (upstream `pkg/executor/show.go`).

@@ -59,20 +59,16 @@ def apply_text(catalog: Catalog, ddl: DdlText) -> tuple[Catalog, list[Table]]:
         tables = [table for id_ in dict.fromkeys(ids) if (table := catalog.table(id_))]
         if not isinstance(statement, CreateTable):
             return catalog, tables
-        tables = [t if before.table(t.id) is t else _with_history(earlier, t, ddl.commit_ts) for t in tables]
-        tables = [in_utc(table, ddl.zone) for table in tables] if ddl.zone else tables
-        for table in tables:
-            catalog = catalog.with_table(table)
+        for n, table in enumerate(tables):
+            if before.table(table.id) is not table:  # it was created, or described again
+                same, created_ts = earlier.table(table.id), ddl.commit_ts or 1
+                table = with_ids_of(same, table) if same and same.created_ts else replace(table, created_ts=created_ts)
+            tables[n] = in_utc(table, ddl.zone) if ddl.zone else table
+            catalog = catalog.with_table(tables[n])
         return catalog, tables
     except DdlError as error:
         details = f"{ddl.where or f'DDL at commit_ts {ddl.commit_ts}'}: {error.detail}"
         raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
-
-
-def _with_history(earlier: Catalog, table: Table, commit_ts: int) -> Table:
-    """A table that was created, or described again."""
-    same = earlier.table(table.id)
-    return with_ids_of(same, table) if same and same.created_ts else replace(table, created_ts=commit_ts or 1)
 
 
 def literal_timestamps(table: Table) -> list[Column]:

@@ -2,20 +2,11 @@
 
 from collections.abc import Callable
 
-from ticdc_bridge.schemas.ddl.parser import statements
+from ticdc_bridge.schemas.ddl.parser import partitions, statements
 from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, column_definition, position
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.default_values import NOW, default_value
 from ticdc_bridge.schemas.ddl.parser.lexer import END, STRING
-from ticdc_bridge.schemas.ddl.parser.partitions import (
-    added,
-    exchange,
-    interval_end,
-    named_partitions,
-    partition,
-    tablespace,
-    text_or_default,
-)
 from ticdc_bridge.schemas.ddl.parser.table_elements import elements, index_definition, starts_index, table_options
 
 
@@ -64,7 +55,7 @@ def _add(c: Cursor) -> statements.Clause:
     if c.accept("PARTITION"):
         c.accept("IF", "NOT", "EXISTS")
         c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-        return added(c)
+        return partitions.added(c)
     if starts_index(c):
         # IF NOT EXISTS stands between INDEX and the name.
         lenient = c.peek().upper == "IF"
@@ -85,7 +76,7 @@ def _add(c: Cursor) -> statements.Clause:
 # ---- DROP
 def _drop(c: Cursor) -> statements.Clause:
     if c.peek().upper == "PARTITION":
-        return named_partitions(c)
+        return partitions.named_partitions(c)
     c.expect("DROP")
     if c.accept("PRIMARY", "KEY"):
         return statements.DropIndex("PRIMARY")
@@ -186,7 +177,7 @@ def _convert(c: Cursor) -> statements.Clause:
     charset = "" if c.accept("DEFAULT") else c.word_or_text("a character set").lower()
     collate = ""
     if c.accept("COLLATE"):
-        c.skip_equals()
+        c.accept("=")
         collate = c.word_or_text("a collation").lower()
     return statements.ConvertTo(charset, collate)
 
@@ -227,7 +218,7 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
 def algorithm(c: Cursor) -> statements.Clause:
     """ALGORITHM = … or LOCK = …"""
     what = c.advance().upper
-    c.skip_equals()
+    c.accept("=")
     if not c.accept_any(*ALGORITHMS[what]):
         c.fail(*ALGORITHMS[what])
     return statements.NoColumnEffect(what)
@@ -242,11 +233,13 @@ _SECOND_WORDS: dict[str, tuple[str, ...]] = {
 _SINGLE_WORDS = ("FORCE", "CACHE", "NOCACHE", "SECONDARY_LOAD", "SECONDARY_UNLOAD")
 _CLAUSES: dict[str, Callable[[Cursor], statements.Clause]] = {
     "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter,
-    "CONVERT": _convert, "ORDER": _order, "SET": _set, "ATTRIBUTES": text_or_default,
-    "STATS_OPTIONS": text_or_default,
-    "ALGORITHM": algorithm, "LOCK": algorithm, "DISCARD": tablespace, "IMPORT": tablespace,
-    "EXCHANGE": exchange, "TRUNCATE": named_partitions, "REBUILD": named_partitions, "CHECK": named_partitions,
-    "OPTIMIZE": named_partitions, "REPAIR": named_partitions, "ANALYZE": named_partitions, "COALESCE": named_partitions,
-    "REORGANIZE": named_partitions, "FIRST": interval_end, "LAST": interval_end, "MERGE": interval_end,
-    "SPLIT": interval_end, "PARTITION": partition,
+    "CONVERT": _convert, "ORDER": _order, "SET": _set, "ALGORITHM": algorithm, "LOCK": algorithm,
+    "PARTITION": partitions.partition, "EXCHANGE": partitions.exchange,
+    **dict.fromkeys(("ATTRIBUTES", "STATS_OPTIONS"), partitions.text_or_default),
+    **dict.fromkeys(("DISCARD", "IMPORT"), partitions.tablespace),
+    **dict.fromkeys(("FIRST", "LAST", "MERGE", "SPLIT"), partitions.interval_end),
+    **dict.fromkeys(
+        ("TRUNCATE", "REBUILD", "CHECK", "OPTIMIZE", "REPAIR", "ANALYZE", "COALESCE", "REORGANIZE"),
+        partitions.named_partitions,
+    ),
 }  # fmt: skip

@@ -9,7 +9,7 @@ from ticdc_bridge.schemas.ddl.parser.expressions import expression
 from ticdc_bridge.schemas.ddl.parser.lexer import BITS, syntax_error
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, TableName
 from ticdc_bridge.schemas.model.table import require_bytes
-from ticdc_bridge.schemas.model.types import TYPES, Kind
+from ticdc_bridge.schemas.model.types import CHARACTER, TYPES, Kind
 
 # Words that name a type: its own name, and others → the type of schemas.model.types that they stand for.
 _OTHER_WORDS = (
@@ -35,7 +35,7 @@ _BY_WORD: dict[str, list[tuple[tuple[str, ...], str]]] = {}
 for _words, _name in sorted(_TYPE_WORDS, key=lambda row: -len(row[0])):
     _BY_WORD.setdefault(_words[0], []).append((_words, _name))
 
-_CHARACTER = frozenset(row.name for row in TYPES if row.kind in (Kind.TEXT, Kind.ENUM, Kind.SET))
+_CHARACTER = frozenset(row.name for row in TYPES if row.kind in CHARACTER)
 _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 _NUMERIC = frozenset((*(row.name for row in TYPES if row.kind in _NUMBERS), "real", "bool"))
 _NEEDS_LENGTH = frozenset(("varchar", "varbinary"))
@@ -52,7 +52,7 @@ def charset_words(c: Cursor) -> bool:
 def placement_policy(c: Cursor) -> None:
     """After PLACEMENT POLICY: a policy's name."""
     if not c.accept("SET", "DEFAULT"):
-        c.skip_equals()
+        c.accept("=")
         c.word_or_text("a policy")
 
 
@@ -194,7 +194,7 @@ def _with_option(c: Cursor, column: ColumnDef) -> ColumnDef | None:
             if column.collate:
                 c.refuse("Multiple COLLATE clauses")
             c.advance()
-            c.skip_equals()
+            c.accept("=")
             return replace(column, collate=c.word_or_text("a collation").lower())
         case "GENERATED" | "AS":
             if c.accept("GENERATED"):
@@ -226,7 +226,7 @@ def _skip_option(c: Cursor) -> bool:
                 c.fail(*choices)
         case "SECONDARY_ENGINE_ATTRIBUTE":
             c.advance()
-            c.skip_equals()
+            c.accept("=")
             c.string()
         case "SRID":
             c.refuse("TiDB has no spatial types")

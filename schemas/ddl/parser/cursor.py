@@ -6,20 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
-from ticdc_bridge.schemas.ddl.parser.lexer import (
-    BITS,
-    END,
-    NUMBER,
-    QUOTED,
-    RESERVED,
-    STRING,
-    WORD,
-    LexicalMode,
-    Token,
-    describe_token,
-    syntax_error,
-    tokens,
-)
+from ticdc_bridge.schemas.ddl.parser import lexer
 from ticdc_bridge.schemas.ddl.parser.statements import TableName
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import require_text
@@ -44,22 +31,22 @@ class Cursor:
 
     __slots__ = ("_depth", "all", "at", "db", "mode", "qualified", "text", "token", "upper")
 
-    def __init__(self, text: str, mode: LexicalMode, db: str = "") -> None:
+    def __init__(self, text: str, mode: lexer.LexicalMode, db: str = "") -> None:
         self.text = text
         self.mode = mode
         self.db = db
         self.qualified = False
-        self.all = tokens(text, mode)
+        self.all = lexer.tokens(text, mode)
         self.at = 0
-        self.token: Token = self.all[0]
+        self.token: lexer.Token = self.all[0]
         self.upper = self.token.upper
         self._depth = 0
 
     # ---- moving
-    def advance(self) -> Token:
+    def advance(self) -> lexer.Token:
         """The current token, and on to the next."""
         token = self.token
-        if token.kind != END:
+        if token.kind != lexer.END:
             self.at += 1
             self.token = self.all[self.at]
             self.upper = self.token.upper
@@ -71,7 +58,7 @@ class Cursor:
         self.token = self.all[self.at]
         self.upper = self.token.upper
 
-    def peek(self, count: int = 1) -> Token:
+    def peek(self, count: int = 1) -> lexer.Token:
         return self.all[min(self.at + count, len(self.all) - 1)]
 
     def accept(self, *words: str) -> bool:
@@ -97,24 +84,20 @@ class Cursor:
                 self.fail(word)
             self.advance()
 
-    def skip_equals(self) -> None:
-        if self.upper == "=":
-            self.advance()
-
     def fail(self, *expected: str) -> NoReturn:
         """DdlError at the current token."""
         choices = expected[0] if len(expected) == 1 else ", ".join(expected[:-1]) + " or " + expected[-1]
-        actual = describe_token(self.token, self.text)
-        raise syntax_error(self.text, self.token.start, f"{choices} is expected, not {actual}")
+        actual = lexer.describe_token(self.token, self.text)
+        raise lexer.syntax_error(self.text, self.token.start, f"{choices} is expected, not {actual}")
 
     def refuse(self, details: str) -> NoReturn:
         """DdlError DDL_REFUSED at the current token: this is read in full here, and TiDB does not take it."""
-        raise DdlError("DDL_REFUSED", **syntax_error(self.text, self.token.start, details).fields)
+        raise DdlError("DDL_REFUSED", **lexer.syntax_error(self.text, self.token.start, details).fields)
 
     def end(self) -> None:
         """The statement must end here; one semicolon may stand before the end."""
         self.accept(";")
-        if self.token.kind != END:
+        if self.token.kind != lexer.END:
             self.fail("the end of the statement")
 
     @contextmanager
@@ -128,12 +111,12 @@ class Cursor:
     def check_depth(self, depth: int) -> None:
         """DdlError for what nests deeper than MAX_DEPTH by repetition."""
         if depth > MAX_DEPTH:
-            raise syntax_error(self.text, self.token.start, f"nested deeper than {MAX_DEPTH} levels")
+            raise lexer.syntax_error(self.text, self.token.start, f"nested deeper than {MAX_DEPTH} levels")
 
     # ---- leaves
     def is_name(self) -> bool:
         kind = self.token.kind
-        return kind == QUOTED or (kind == WORD and self.upper not in RESERVED)
+        return kind == lexer.QUOTED or (kind == lexer.WORD and self.upper not in lexer.RESERVED)
 
     def name(self, what: str = "a name") -> str:
         """A name, quoted or bare. After a dot reserved words are names too: `name_after_dot`."""
@@ -142,7 +125,7 @@ class Cursor:
         return require_text(self.advance().value)
 
     def name_after_dot(self, what: str) -> str:
-        if self.token.kind not in (WORD, QUOTED):
+        if self.token.kind not in (lexer.WORD, lexer.QUOTED):
             self.fail(what)
         return require_text(self.advance().value)
 
@@ -162,15 +145,15 @@ class Cursor:
 
     def string(self, what: str = "a text in quotes") -> str:
         """A text and nothing else: of an option, of an element."""
-        if self.token.kind != STRING:
+        if self.token.kind != lexer.STRING:
             self.fail(what)
         return str(self.advance().value)
 
     def is_introducer(self, count: int = 0) -> bool:
         """True if _utf8mb4 or the like stands there, before a text or bits."""
         token = self.peek(count)
-        before = token.kind == WORD and token.upper[:1] == "_" and token.upper[1:] in CHARSETS
-        return before and self.peek(count + 1).kind in (STRING, BITS)
+        before = token.kind == lexer.WORD and token.upper[:1] == "_" and token.upper[1:] in CHARSETS
+        return before and self.peek(count + 1).kind in (lexer.STRING, lexer.BITS)
 
     def literal(self, what: str = "a text in quotes") -> str:
         """A text that is an expression: of a DEFAULT, a generated column. Before it may stand an introducer; without
@@ -180,7 +163,7 @@ class Cursor:
         if introduced:
             self.advance()
         text = self.string(what)
-        while self.token.kind == STRING and not introduced:
+        while self.token.kind == lexer.STRING and not introduced:
             text += self.string()
         return self._undoubled(text, at)
 
@@ -194,16 +177,16 @@ class Cursor:
 
     def integer(self, what: str = "a whole number") -> int:
         value = self.token.value
-        if self.token.kind != NUMBER or not isinstance(value, str) or not value.isdecimal() or len(value) > 20:
+        if self.token.kind != lexer.NUMBER or not isinstance(value, str) or not value.isdecimal() or len(value) > 20:
             self.fail(what)
         self.advance()
         return int(value)
 
     def word_or_text(self, what: str) -> str:
         """A name or a text: character sets, policies."""
-        if self.token.kind == STRING:
+        if self.token.kind == lexer.STRING:
             return self.string()
-        if self.token.kind not in (WORD, QUOTED):
+        if self.token.kind not in (lexer.WORD, lexer.QUOTED):
             self.fail(what)
         return str(self.advance().value)
 
@@ -236,7 +219,7 @@ class Cursor:
         self.expect("(")
         depth = 1
         while depth:
-            if self.token.kind == END:
+            if self.token.kind == lexer.END:
                 self.fail(")")
             upper = self.advance().upper
             if upper:
@@ -245,7 +228,7 @@ class Cursor:
     def skip_expression(self, *ends: str) -> None:
         """Reads an expression whatever is in it: up to a comma or a closing parenthesis of its own level, or an end."""
         at = self.at
-        while self.token.kind != END and self.upper not in (",", ")", ";", *ends):
+        while self.token.kind != lexer.END and self.upper not in (",", ")", ";", *ends):
             if self.upper == "(":
                 self.skip_parentheses()
             else:
@@ -255,6 +238,6 @@ class Cursor:
 
     def rest(self) -> None:
         """Reads to the end of the statement: only for statements that change no table."""
-        while self.token.kind != END and not (self.upper == ";" and self.peek().kind == END):
+        while self.token.kind != lexer.END and not (self.upper == ";" and self.peek().kind == lexer.END):
             self.advance()
         self.end()

@@ -5,18 +5,9 @@ before each text, one space around binary operators (upstream `pkg/parser/ast`, 
 `pkg/ddl/add_column.go`). Parentheses stay where they were, so no tree is needed: the reader writes as it goes.
 """
 
+from ticdc_bridge.schemas.ddl.parser import literals
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
-from ticdc_bridge.schemas.ddl.parser.literals import (
-    UNITS,
-    bits_literal,
-    cast_type,
-    number_literal,
-    odbc_literal,
-    temporal_literal,
-    text_literal,
-    unit,
-)
 from ticdc_bridge.schemas.model.names import quote_name
 
 _LOGICAL = {"AND": "and", "&&": "and", "OR": "or", "XOR": "xor"}
@@ -130,7 +121,7 @@ def arithmetic(c: Cursor) -> str:
 
 def _interval(c: Cursor) -> str:
     c.expect("INTERVAL")
-    return f"interval {expression(c)} {unit(c)}"
+    return f"interval {expression(c)} {literals.unit(c)}"
 
 
 def _is_call(c: Cursor) -> bool:
@@ -142,7 +133,7 @@ def _is_call(c: Cursor) -> bool:
         upper = c.all[at].upper
         depth += (upper == "(") - (upper == ")")
         if not depth:
-            return c.all[min(at + 1, len(c.all) - 1)].upper not in UNITS
+            return c.all[min(at + 1, len(c.all) - 1)].upper not in literals.UNITS
         at += 1
     return False
 
@@ -164,7 +155,7 @@ def _unary(c: Cursor) -> str:
     out = atom(c)
     if c.upper in ("->", "->>") and out.startswith("`"):
         unquotes = c.advance().upper == "->"
-        out = f"json_extract({out}, {text_literal(c.literal('a JSON path'))})"
+        out = f"json_extract({out}, {literals.text_literal(c.literal('a JSON path'))})"
         out = out if unquotes else f"json_unquote({out})"
     while c.accept("COLLATE"):
         out += f" collate {c.word_or_text('a collation').lower()}"
@@ -175,12 +166,12 @@ def atom(c: Cursor) -> str:
     """A literal, a name, a function or what stands in parentheses."""
     token = c.token
     if token.kind == STRING:
-        return text_literal(c.literal())
+        return literals.text_literal(c.literal())
     if token.kind == NUMBER:
-        return number_literal(c)
+        return literals.number_literal(c)
     if token.kind == BITS:
         raw = c.advance()
-        return bits_literal(c.text[raw.start : raw.end])
+        return literals.bits_literal(c.text[raw.start : raw.end])
     if token.kind == WORD:
         return _word(c)
     if token.kind == QUOTED:
@@ -192,7 +183,7 @@ def atom(c: Cursor) -> str:
         c.expect(")")
         return f"({out})"
     if c.accept("{"):
-        return odbc_literal(c)
+        return literals.odbc_literal(c)
     c.fail("an expression")
 
 
@@ -206,7 +197,7 @@ def _word(c: Cursor) -> str:
         if next_.kind == BITS:
             c.advance()  # TiDB prints no introducer of bits (upstream `pkg/types/parser_driver/value_expr.go`)
             return atom(c)
-        return text_literal(c.literal(), _SAME_CHARSETS.get(charset, charset))
+        return literals.text_literal(c.literal(), _SAME_CHARSETS.get(charset, charset))
     if upper == "ROW" and next_.upper == "(":
         c.expect("ROW", "(")
         return f"row({_list(c, ',')})"
@@ -214,7 +205,7 @@ def _word(c: Cursor) -> str:
         return _SPECIAL[upper](c)
     if upper in ("DATE", "TIME", "TIMESTAMP") and next_.kind == STRING:
         c.advance()
-        return temporal_literal(upper, c.literal())
+        return literals.temporal_literal(upper, c.literal())
     if next_.upper == "(" and (upper in _RESERVED_FUNCTIONS or c.is_name()):
         return _call(c)
     if upper in _WITHOUT_PARENTHESES:
@@ -234,7 +225,7 @@ def _call(c: Cursor) -> str:
     upper, name = c.upper, str(c.advance().value).lower()
     c.expect("(")
     if upper in _UNIT_FIRST:
-        each = unit(c)
+        each = literals.unit(c)
         c.expect(",")
         return f"{name}({each}, {_list(c, ', ')})"
     if upper == "GET_FORMAT" and c.upper in _FORMATS:
@@ -291,7 +282,7 @@ def _cast(c: Cursor) -> str:
     c.expect("CAST", "(")
     inner = expression(c)
     c.expect("AS")
-    type_ = cast_type(c)
+    type_ = literals.cast_type(c)
     array = " array" if c.accept("ARRAY") else ""
     c.expect(")")
     return f"cast({inner} as {type_}{array})"
@@ -305,14 +296,14 @@ def _convert(c: Cursor) -> str:
         c.expect(")")
         return f"convert({inner} using '{charset}')"
     c.expect(",")
-    type_ = cast_type(c)
+    type_ = literals.cast_type(c)
     c.expect(")")
     return f"convert({inner}, {type_})"
 
 
 def _extract(c: Cursor) -> str:
     c.expect("EXTRACT", "(")
-    each = unit(c)
+    each = literals.unit(c)
     c.expect("FROM")
     inner = expression(c)
     c.expect(")")
@@ -329,7 +320,7 @@ def _trim(c: Cursor) -> str:
     inner = expression(c)
     c.expect(")")
     if ends and not removed:
-        removed = text_literal(" ")
+        removed = literals.text_literal(" ")
     return "trim(" + " ".join(filter(None, (ends, removed, "from", inner))) + ")"
 
 

@@ -230,7 +230,7 @@ def partition(c: Cursor) -> Clause:
 def text_or_default(c: Cursor) -> Clause:
     """ATTRIBUTES = … and STATS_OPTIONS = …"""
     what = c.advance().upper
-    c.skip_equals()
+    c.accept("=")
     if not c.accept("DEFAULT"):
         c.string()
     return NoColumnEffect(what)

@@ -95,13 +95,13 @@ def _database_options(c: Cursor) -> tuple[str, str]:
     while True:
         c.accept("DEFAULT")
         if charset_words(c):
-            c.skip_equals()
+            c.accept("=")
             charset = c.word_or_text("a character set").lower()
         elif c.accept("COLLATE"):
-            c.skip_equals()
+            c.accept("=")
             collate = c.word_or_text("a collation").lower()
         elif c.accept("ENCRYPTION"):
-            c.skip_equals()
+            c.accept("=")
             c.string()
         elif c.accept("PLACEMENT", "POLICY"):
             placement_policy(c)

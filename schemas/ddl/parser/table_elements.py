@@ -2,13 +2,7 @@
 
 from dataclasses import replace
 
-from ticdc_bridge.schemas.ddl.parser.column_definitions import (
-    charset_words,
-    check_constraint,
-    column_definition,
-    placement_policy,
-    references,
-)
+from ticdc_bridge.schemas.ddl.parser import column_definitions
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.expressions import expression
 from ticdc_bridge.schemas.ddl.parser.lexer import NUMBER, STRING
@@ -36,7 +30,7 @@ def elements(c: Cursor) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...]]:
         if starts_index(c):
             indexes.append(index_definition(c))
         else:
-            columns.append(column_definition(c))
+            columns.append(column_definitions.column_definition(c))
         if not c.accept(","):
             c.expect(")")
             return tuple(columns), tuple(indexes)
@@ -58,10 +52,10 @@ def index_definition(c: Cursor) -> IndexDef:
     if c.accept("FOREIGN", "KEY"):
         index_name = optional_name(c, exists=True)
         columns, lengths, _ = index_columns(c)
-        table, referenced = references(c)
+        table, referenced = column_definitions.references(c)
         return IndexDef("foreign", name or index_name, columns, lengths, references=table, referenced=referenced)
     if c.upper == "CHECK":
-        check_constraint(c)
+        column_definitions.check_constraint(c)
         return IndexDef("check", name)
     if not starts_index(c):
         c.fail("PRIMARY KEY", "UNIQUE", "FOREIGN KEY", "CHECK")
@@ -132,10 +126,10 @@ def index_options(c: Cursor, index: IndexDef) -> IndexDef:
         elif c.accept("COMMENT"):
             c.string()
         elif c.accept("PARAMETER"):
-            c.skip_equals()
+            c.accept("=")
             c.string()
         elif c.accept("KEY_BLOCK_SIZE") or c.accept("PRE_SPLIT_REGIONS"):
-            c.skip_equals()
+            c.accept("=")
             if c.upper == "(":
                 c.skip_parentheses()
             else:
@@ -149,7 +143,7 @@ def index_options(c: Cursor, index: IndexDef) -> IndexDef:
                 c.skip_expression()
         elif c.accept_any("ADD_COLUMNAR_REPLICA_ON_DEMAND", "SECONDARY_ENGINE_ATTRIBUTE"):
             if c.token.kind == STRING or c.upper == "=":
-                c.skip_equals()
+                c.accept("=")
                 c.string()
         elif c.upper in ("CLUSTERED", "NONCLUSTERED"):
             index = replace(index, clustered=c.advance().upper == "CLUSTERED")
@@ -202,20 +196,20 @@ def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
     default = c.upper == "DEFAULT" and c.peek().upper in ("CHARSET", "CHARACTER", "CHAR", "COLLATE", "PLACEMENT")
     if default:
         c.advance()
-    if charset_words(c):
-        c.skip_equals()
+    if column_definitions.charset_words(c):
+        c.accept("=")
         return _option_value(c, "CHARSET", options)
     if phrase := " ".join(next((words for words in _PHRASES if c.accept(*words)), ())):
         others = replace(options, others=(*options.others, phrase))
         if phrase == "PLACEMENT POLICY":
             is_default = c.upper == "SET"
-            placement_policy(c)
+            column_definitions.placement_policy(c)
             return options if is_default else others
-        c.skip_equals()
+        c.accept("=")
         return _option_value(c, phrase, others)
     if c.upper in _OPTIONS and (c.upper == "UNION" or c.peek().upper != "("):
         word = c.advance().upper
-        c.skip_equals()
+        c.accept("=")
         is_kept = word in _KEPT or (word == "SHARD_ROW_ID_BITS" and c.upper == "0")  # none, as of any table
         return _option_value(c, word, options if is_kept else replace(options, others=(*options.others, word)))
     if c.upper == "FORCE" and c.peek().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):

@@ -8,9 +8,8 @@ avro-include-before-value the value also holds the old row, and a delete has a v
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.codec.avro_schema import FieldError, read_fields
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
@@ -24,24 +23,18 @@ from ticdc_bridge.schemas.formats.framing import names_schema, unframe_field
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, is_likely_tso
 from ticdc_bridge.schemas.model.names import avro_subject, in_letters_of, names_of_columns, sanitise_name, topic_subject
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource, TableSource, TableVersions
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import UNDECIDED, Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 
 # ---- The definition of the table that an Avro record is of; both have other names (schemas.model.names.sanitise_name).
 
 Joined = tuple[TableVersion | None, DefinitionMismatch | None]
 """The definition that describes a record, or why the one that there is does not; neither where there is none."""
-
-
-class _Entry(NamedTuple):
-    record: RecordReader
-    version: TableVersion
-    joined: Joined
 
 
 _Versions = tuple[RecordReader, tuple[TableVersion, ...], TableVersion | None]
@@ -53,7 +46,7 @@ class DefinitionsOfRecords:
 
     def __init__(self, tables: TableSource | None, options: Options) -> None:
         self._tables, self._options = tables, options
-        self._entries: BoundedCache[tuple[int, int], _Entry] = BoundedCache(10_000)
+        self._entries: BoundedCache[tuple[int, int], tuple[RecordReader, TableVersion, Joined]] = BoundedCache(10_000)
         self._same: BoundedCache[tuple[int, ...], _Versions] = BoundedCache(10_000)
 
     def find(self, record: RecordReader, commit_ts: int | None) -> Joined:
@@ -88,9 +81,9 @@ class DefinitionsOfRecords:
     def _join(self, record: RecordReader, version: TableVersion) -> Joined:
         key = id(record), id(version)
         entry = self._entries.get(key)
-        if entry is None or entry.record is not record or entry.version is not version:
-            entry = self._entries[key] = _Entry(record, version, _compare(record, version, self._options))
-        return entry.joined
+        if entry is None:
+            entry = self._entries[key] = record, version, _compare(record, version, self._options)
+        return entry[2]
 
 
 def _agreed(record: RecordReader, versions: list[TableVersion]) -> TableVersion | None:
@@ -147,8 +140,7 @@ def _fits(column: Column, sent: Column) -> bool:
         return sent.scale in (None, column.scale)
     if kind is Kind.BIT:
         return sent.length == column.length
-    is_listed = kind in (Kind.ENUM, Kind.SET)
-    return not is_listed or values.join_allowed(sent.elements) == values.join_allowed(column.elements)
+    return kind not in ELEMENTS or values.join_allowed(sent.elements) == values.join_allowed(column.elements)
 
 
 # ---- Where each field of an Avro record stands in its bytes, for `explain`.
@@ -180,7 +172,6 @@ DDL, WATERMARK, DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
 _SUM = "_tidb_row_level_checksum"
 _KNOWN_FIELDS = frozenset(str(f["name"]) for f in publish.EXTENSION + publish.CHECKSUM)
 _UINT32 = re.compile(r"(?:0|[1-9]\d{0,9})\Z", re.ASCII)
-_TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
 
 
 # ---------------------------------------------------------------------------------------------- decoder
@@ -285,14 +276,10 @@ class AvroDecoder:
         return event
 
     def _event(
-        self,
-        record: RecordReader,
-        key: RecordReader | None,
-        change: tuple[Any, int | None, dict[str, Value] | None, dict[str, Value] | None],
-        schema_id: SchemaId,
-        flags: list[str],
-        extra: dict[str, Any],
-    ) -> RowChange:
+        self, record: RecordReader, key: RecordReader | None,
+        change: tuple[Any, int | None, dict[str, Value] | None, dict[str, Value] | None], schema_id: SchemaId,
+        flags: list[str], extra: dict[str, Any],
+    ) -> RowChange:  # fmt: skip
         op, commit_ts, before, after = change
         keys = tuple(c.name for c in key.columns) if key else ()
         strange = [name for name in keys if all(name != c.name for c in record.columns)]
@@ -319,18 +306,15 @@ class AvroDecoder:
             schema_id if isinstance(schema_id, int) else None, version.known_commit_ts if version else None, flags,
             extra,
         )  # fmt: skip
-        if mismatch is not None:
-            event.note_mismatch(mismatch)
+        event.note_mismatch(mismatch)
         return event
 
     def _table(self, record: RecordReader, keys: tuple[str, ...]) -> Table:
         entry = self._tables.get((id(record), keys))
-        if entry is not None and entry[0] is record:
-            return entry[1]
-        columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
-        table = Table(record.id, tuple(columns))
-        self._tables[id(record), keys] = record, table
-        return table
+        if entry is None:
+            columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
+            entry = self._tables[id(record), keys] = record, Table(record.id, tuple(columns))
+        return entry[1]
 
 
 class NewestRecords:
@@ -355,7 +339,7 @@ class NewestRecords:
 
 
 def _is_framed(data: bytes) -> bool:
-    """True if a key or value is no DDL, watermark or delete of avro-enable-watermark."""
+    """False for a DDL, watermark or delete of avro-enable-watermark."""
     return data[:1] not in (b"\x01", b"\x02") and not (data[0] == DELETE and len(data) == 9)
 
 
@@ -381,7 +365,7 @@ def _read_out_of_band(value: bytes) -> Event:
         if len(value) != 9:
             raise WireError("MALFORMED", where="value", details=f"a watermark has 9 bytes, this has {len(value)}")
         commit_ts = int.from_bytes(value[1:], "big")
-        if not _TSO_2015 <= commit_ts < _TSO_2100:
+        if not is_likely_tso(commit_ts):
             details = "0x02, but no watermark either: its time is not TiDB's"
             raise WireError("NOT_FRAMED", where="value", details=details)
         return Watermark("avro", commit_ts)
@@ -393,21 +377,3 @@ def _read_out_of_band(value: bytes) -> Event:
     except (ValueError, KeyError, TypeError) as error:
         details = with_body_name(f"not a DDL event: {reason_of(error)}", value, json_read=False)
         raise WireError("MALFORMED", where="value", details=details) from error
-
-
-def tso(commit_ts: int) -> bytes:
-    if not 0 <= commit_ts <= MAX_TSO:
-        raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
-    return commit_ts.to_bytes(8, "big")
-
-
-def checksum_fields(raw_checksum: Any) -> bytes:
-    """The row checksum that came with the event; without one TiCDC writes the schema's defaults ("", false, 0)."""
-    checksum = raw_checksum if isinstance(raw_checksum, dict) else {}
-    current, corrupted = checksum.get("current"), checksum.get("corrupted", False)
-    version = checksum.get("version", 0)
-    is_read = type(corrupted) is bool and type(version) is int and not version >> 31
-    if not is_read or type(current) not in (int, str, type(None)):
-        raise WireError("INVALID_VALUE", column="checksum", details=f"{checksum!r:.80} is no row checksum")
-    text = b"" if current is None else str(current).encode()
-    return binary.write_bytes(text) + (b"\x01" if corrupted else b"\x00") + binary.write_long(version)

@@ -9,11 +9,11 @@ from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.codec import go_text
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
+from ticdc_bridge.schemas.formats import base
 from ticdc_bridge.schemas.formats.avro import schema as publish
-from ticdc_bridge.schemas.formats.avro.decoder import DDL, DELETE, WATERMARK, checksum_fields, tso
+from ticdc_bridge.schemas.formats.avro.decoder import DDL, DELETE, WATERMARK
 from ticdc_bridge.schemas.formats.avro.schema import BEFORE, CHECKSUM, EXTENSION
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, RowWriter, field_writer, row_writer
-from ticdc_bridge.schemas.formats.base import Context, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.framing import frame
 from ticdc_bridge.schemas.model.errors import Hint, LossyError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
@@ -61,7 +61,7 @@ class SchemaIds:
         WireError as `publish.value_schema` and `SchemaSource.id_of`, SetupError as the latter.
         """
         entry = self._plans.get((topic, id(table), keyspace, valued))
-        if entry is not None and entry[0] is table:
+        if entry is not None:
             return entry[1]
         options = self._options if keyspace is None else replace(self._options, keyspace=keyspace)
         text, key, value = publish.key_schema(table, options), None, None
@@ -86,7 +86,7 @@ OVERHEAD = 36  # what TiCDC counts for a Kafka record beside key and value (upst
 class AvroEncoder:
     """Writes what TiCDC's encoder writes; schemas are registered (or looked up) once per table and topic."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: base.Context) -> None:
         self._context = context
         self._options = context.options
         self._plans = SchemaIds(context.schemas, context.options)
@@ -107,7 +107,7 @@ class AvroEncoder:
             details = f"Avro needs a topic for its subjects, and the message has none: give {Hint.TOPIC}"
             raise WireError("USAGE", details=details)
         if event.format != "avro":
-            refuse_changed(event, self._options)
+            base.refuse_changed(event, self._options)
         keyspace = event.extra.get("keyspace") if event.format == "avro" else None
         valued = event.op != "d" or self._options.avro_include_before_value
         plan = self._plans.of(event.table, origin.topic, keyspace, valued)
@@ -119,7 +119,7 @@ class AvroEncoder:
             value = frame(plan.value.id, self._value(plan.value.write, event, row, origin))
             return [self._message(event, origin, key, value)]
         if self._watermarks and event.commit_ts is not None:
-            return [self._message(event, origin, key, bytes([DELETE]) + tso(event.commit_ts))]
+            return [self._message(event, origin, key, bytes([DELETE]) + _tso(event.commit_ts))]
         if key is None and self._options.on_lossy == "error":
             details = "a delete of a table without primary key has neither key nor value in Avro: the row would be lost"
             raise LossyError("LOSSY_VALUE", column="*", details=details)
@@ -142,8 +142,8 @@ class AvroEncoder:
         if not self._watermarks:
             return []
         if isinstance(event, Watermark):
-            return [replace(origin, key=None, value=bytes([WATERMARK]) + tso(event.commit_ts))]
-        ddl_type, commit_ts = ddl_type_of(event), required_commit_ts(event, origin, self._options)
+            return [replace(origin, key=None, value=bytes([WATERMARK]) + _tso(event.commit_ts))]
+        ddl_type, commit_ts = ddl_type_of(event), base.required_commit_ts(event, origin, self._options)
         if commit_ts is None or ddl_type is None:
             return []
         body = {"query": event.query, "type": ddl_type, "schema": event.db, "table": event.table,
@@ -155,7 +155,7 @@ class AvroEncoder:
         options = self._options
         out = [write(row, event)]
         if options.avro_include_before_value:
-            before = complete_before(event)
+            before = base.complete_before(event)
             out.append(b"\x00" if before is None else b"\x02" + write(before, event))
         if options.enable_tidb_extension or options.avro_include_before_value:
             out.append(_write_op(event))
@@ -163,7 +163,7 @@ class AvroEncoder:
             commit_ts = _commit_ts(event, origin, options)
             out.append(binary.write_long(commit_ts) + binary.write_long(tso_physical_ms(commit_ts)))
         if options.enable_row_checksum:
-            out.append(checksum_fields(event.extra.get("checksum")))
+            out.append(_checksum_fields(event))
         return b"".join(out)
 
 
@@ -173,7 +173,6 @@ _OP, _COMMIT_TS, _TIME = (str(f["name"]) for f in EXTENSION)
 _KINDS = {f["name"]: f["type"] for f in EXTENSION + CHECKSUM}
 
 FieldWriter = Callable[[RowChange, Row, Message], bytes]
-ExtensionWriter = Callable[[RowChange, Message, Options], bytes]
 
 
 class RecordEncoder:
@@ -198,7 +197,7 @@ class RecordEncoder:
         """
         if not isinstance(event, RowChange) or event.table.id != self._table:
             return []
-        refuse_changed(event, self._options)
+        base.refuse_changed(event, self._options)
         if event.op == "d" and _OP not in self._record.extension:
             details = f"the schema has no {_OP}: a delete would be taken for an insert"
             raise LossyError("LOSSY_VALUE", column=_OP, details=details)
@@ -211,9 +210,8 @@ class RecordEncoder:
     def _of_record(self, row: Row, event: RowChange) -> dict[str, Value]:
         """The row under the record's names, NULL for a column that its version of the table does not have."""
         if lost := next((name for name in row if name in self._lacking), None):
-            raise WireError(
-                "INVALID_VALUE", column=lost, details="the schema, the newest registered, has no such column"
-            )
+            details = "the schema, the newest registered, has no such column"
+            raise WireError("INVALID_VALUE", column=lost, details=details)
         stored = {sanitise_name(c.name) for c in event.table.columns if not c.virtual}
         cells: dict[str, Value] = {c.name: None for c in self._record.columns if c.name not in stored}
         cells |= {sanitise_name(name): value for name, value in row.items()}
@@ -231,17 +229,14 @@ class RecordEncoder:
             elif field.name == BEFORE:
                 writers.append(self._write_before)
             elif field.branches == (_KINDS[field.name],):
-                writers.append(partial(self._write_extension, _EXTENSION_WRITERS[field.name]))
+                writers.append(partial(_EXTENSION_WRITERS[field.name], self._options))
             else:
                 details = f"the schema's field {field.name} is {' | '.join(field.branches)}, which TiCDC does not write"
                 raise SetupError("USAGE", details=details)
         return writers
 
-    def _write_extension(self, write: ExtensionWriter, event: RowChange, _record: Row, origin: Message) -> bytes:
-        return write(event, origin, self._options)
-
     def _write_before(self, event: RowChange, _record: Row, origin: Message) -> bytes:
-        before = complete_before(event)
+        before = base.complete_before(event)
         if before is None or self._before is None:
             return b"\x00"
         cells = self._of_record(before, event)
@@ -257,18 +252,35 @@ def _write_op(event: RowChange) -> bytes:
 
 
 def _commit_ts(event: RowChange, origin: Message, options: Options) -> int:
-    commit_ts = required_commit_ts(event, origin, options)
+    commit_ts = base.required_commit_ts(event, origin, options)
     if commit_ts is None:
         details = "the event has no commit_ts and the message no timestamp to make one from"
         raise LossyError("LOSSY_VALUE", column=_COMMIT_TS, details=details)
     return commit_ts
 
 
-_EXTENSION_WRITERS: dict[str, ExtensionWriter] = {
-    _OP: lambda event, _origin, _options: _write_op(event),
-    _COMMIT_TS: lambda *of: binary.write_long(_commit_ts(*of)),
-    _TIME: lambda *of: binary.write_long(tso_physical_ms(_commit_ts(*of))),
+def _tso(commit_ts: int) -> bytes:
+    return base.checked_commit_ts(commit_ts).to_bytes(8, "big")
+
+
+def _checksum_fields(event: RowChange) -> bytes:
+    """The row checksum that came with the event; without one TiCDC writes the schema's defaults ("", false, 0)."""
+    raw_checksum = event.extra.get("checksum")
+    checksum = raw_checksum if isinstance(raw_checksum, dict) else {}
+    current, corrupted = checksum.get("current"), checksum.get("corrupted", False)
+    version = checksum.get("version", 0)
+    is_read = type(corrupted) is bool and type(version) is int and not version >> 31
+    if not is_read or type(current) not in (int, str, type(None)):
+        raise WireError("INVALID_VALUE", column="checksum", details=f"{checksum!r:.80} is no row checksum")
+    text = b"" if current is None else str(current).encode()
+    return binary.write_bytes(text) + (b"\x01" if corrupted else b"\x00") + binary.write_long(version)
+
+
+_EXTENSION_WRITERS: dict[str, Callable[[Options, RowChange, Row, Message], bytes]] = {
+    _OP: lambda _options, event, *_: _write_op(event),
+    _COMMIT_TS: lambda options, event, _, origin: binary.write_long(_commit_ts(event, origin, options)),
+    _TIME: lambda options, event, _, origin: binary.write_long(tso_physical_ms(_commit_ts(event, origin, options))),
     # TiCDC has the three fields of a checksum together.
-    **dict.fromkeys((str(f["name"]) for f in CHECKSUM), lambda _event, _origin, _options: b""),
-    str(CHECKSUM[0]["name"]): lambda event, _origin, _options: checksum_fields(event.extra.get("checksum")),
+    **dict.fromkeys((str(f["name"]) for f in CHECKSUM), lambda *_: b""),
+    str(CHECKSUM[0]["name"]): lambda _options, event, *_: _checksum_fields(event),
 }

@@ -7,10 +7,10 @@ from ticdc_bridge.schemas.codec.go_text import go_json
 from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import Hint, WireError
-from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.names import repeated_name, sanitise_name
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 
 EXTENSION = (
     {"default": "", "name": "_tidb_op", "type": "string"},
@@ -53,9 +53,7 @@ def value_schema(table: Table, options: Options) -> str:
         fields += EXTENSION + (CHECKSUM if options.enable_row_checksum else ())
     elif options.avro_include_before_value:
         fields.append(EXTENSION[0])
-    names = [f["name"] for f in fields]
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
+    if (twice := repeated_name([f["name"] for f in fields])) is not None:
         is_extension = field_names.count(twice) == 1
         what = "a column and a field of TiCDC's extension are called" if is_extension else "two columns become"
         details = f"{what} {twice!r} in Avro; TiCDC's encoder refuses such a table too"
@@ -94,7 +92,7 @@ def avro_type(column: Column, options: Options) -> dict[str, Any]:
             primitive = "string"
     elif kind is Kind.BIT:
         parameters = {"length": str(column.length), **parameters}
-    elif kind in (Kind.ENUM, Kind.SET):
+    elif kind in ELEMENTS:
         parameters = {"allowed": values.join_allowed(column.elements), **parameters}
     elif kind is Kind.DECIMAL:
         if options.avro_decimal_handling_mode == "string":

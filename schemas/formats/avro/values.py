@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Row, RowChange
-from ticdc_bridge.schemas.model.names import record_names
+from ticdc_bridge.schemas.model.names import record_names, repeated_name
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, TableId, Value, require_bytes
@@ -104,7 +104,7 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
             convert: Convert | None = None
             primitive = "record"
         elif isinstance(kind, str) and is_extension(name) and kind in _EXTENSION_TYPES:
-            read, convert, primitive = binary.READERS[kind], _utf8 if kind == "string" else None, kind
+            read, convert, primitive = binary.READERS[kind], values.utf8_or_bytes if kind == "string" else None, kind
             extension.append(name)
         else:
             if isinstance(kind, str) and kind not in binary.READERS:
@@ -128,9 +128,8 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
         if nullable:
             read = union_reader(*(None if k == "null" else read for k in kinds))
         fields.append(FieldReader(name, read, convert, kinds))
-    names = [f.name for f in fields]
-    if len(set(names)) < len(names):
-        raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")
+    if (twice := repeated_name([f.name for f in fields])) is not None:
+        raise ValueError(f"two fields are named {twice!r}")
     return RecordReader(TableId(db, table), keyspace, tuple(fields), tuple(columns), tuple(extension), before)
 
 
@@ -157,15 +156,8 @@ def _column(name: str, kind: Mapping[str, Any], field: Mapping[str, Any], nullab
     if unsigned and row.name == "int" and kind["type"] == "int":
         row = _SMALL_UNSIGNED
     length, scale = _sizes(kind, row.kind)
-    column = Column(
-        name,
-        row,
-        unsigned=unsigned,
-        length=length,
-        scale=scale,
-        elements=values.split_allowed(parameters["allowed"]) if "allowed" in parameters else (),
-        nullable=nullable,
-    )
+    elements = values.split_allowed(parameters["allowed"]) if "allowed" in parameters else ()
+    column = Column(name, row, unsigned, length, scale, elements, nullable=nullable)
     default = field.get("default")
     if default is None:
         return column
@@ -232,19 +224,7 @@ def _converter(column: Column, primitive: str) -> Convert:
         return (lambda number: str(number % _TWO_64)) if primitive == "long" else _unsigned_text
     if kind is Kind.BIT:
         return partial(_bit, column)
-    return _BY_PRIMITIVE[primitive] if kind is not Kind.BINARY else _keep_bytes
-
-
-def _utf8(data: bytes) -> Value:
-    """Text, or the bytes themselves where they are not UTF-8 (latin1 columns)."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data
-
-
-def _keep_bytes(value: bytes) -> bytes:
-    return value
+    return _BY_PRIMITIVE[primitive]
 
 
 def _unsigned_text(data: bytes) -> str:
@@ -280,8 +260,8 @@ _BY_PRIMITIVE: dict[str, Convert] = {
     "long": str,
     "float": values.float_text,
     "double": values.double_text,
-    "string": _utf8,
-    "bytes": _keep_bytes,
+    "string": values.utf8_or_bytes,
+    "bytes": bytes,
 }
 
 
@@ -380,14 +360,10 @@ def _decimal_writer(column: Column, primitive: str) -> Write:
     return lambda text: binary.write_decimal(values.unscaled_decimal(text, precision, scale))
 
 
-def _write_text(value: str | bytes) -> bytes:
-    return binary.write_bytes(value if isinstance(value, bytes) else value.encode())
-
-
 _WRITERS: dict[Kind, Write] = {
     Kind.FLOAT: lambda text: binary.write_float(values.parse_float32(text)),
     Kind.DOUBLE: lambda text: binary.write_double(values.real(text)),
     Kind.YEAR: lambda text: binary.write_long(values.year(text)),
     Kind.BINARY: lambda value: binary.write_bytes(require_bytes(value)),
-    **dict.fromkeys(_TEXTUAL, _write_text),
+    **dict.fromkeys(_TEXTUAL, lambda value: binary.write_bytes(value if isinstance(value, bytes) else value.encode())),
 }

@@ -11,6 +11,7 @@ our own mark of a row that a CSV file had (spark_jobs.io.storage_sink): ENUM and
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ticdc_bridge.schemas.codec import claim_check, json_exact, sql_text
@@ -18,14 +19,14 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.json_exact import Number, name_other_form, utf8
 from ticdc_bridge.schemas.ddl.parser.column_definitions import TYPE_NAMES
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, same_type
-from ticdc_bridge.schemas.formats.framing import inflated, json_object
+from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, by_definition, join_definition, same_type
+from ticdc_bridge.schemas.formats.framing import inflated, json_object, malformed_error
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, ELEMENTS, FRACTIONAL, Kind
 
 _FIELDS = frozenset(
     ("id", "database", "table", "pkNames", "isDdl", "type", "es", "ts", "sql", "sqlType", "mysqlType", "data", "old",
@@ -49,7 +50,6 @@ _NUMBERS = re.compile(r"\s*(\d{1,10})\s*(?:,\s*(\d{1,3})\s*)?\Z", re.ASCII)
 _ELEMENT = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|\Z)", re.DOTALL)
 _MOST_KEPT = 1_000_000  # columns of all tables together
 _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _Joined = tuple[Table, TableVersion | None, DefinitionMismatch | None]
 
 
@@ -74,8 +74,11 @@ class CanalJsonDecoder:
             tidb = body.get("_tidb") or {}
             location = tidb.get("claimCheckLocation")
             if location:
-                body, replaced = self._fetch_claim(utf8(location, "claimCheckLocation"))
+                uri = utf8(location, "claimCheckLocation")
+                body, replaced = claim_check.fetch_value(self._context.claims, uri, _parse)
                 tidb = body.get("_tidb") or {}
+                if tidb.get("claimCheckLocation"):
+                    raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file points to another file")
             kind = utf8(body["type"], "type").upper()
             if kind == "TIDB_WATERMARK":
                 return [Watermark("canal-json", json_exact.integer(tidb["watermarkTs"], "watermarkTs"))]
@@ -88,13 +91,7 @@ class CanalJsonDecoder:
             return _statement(body, kind, commit_ts)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             reason = name_other_form(body, "canal-json") or reason_of(error)
-            raise WireError("MALFORMED", where="value", details=f"not a Canal-JSON message: {reason}"[:300]) from error
-
-    def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:
-        body, replaced = claim_check.fetch_value(self._context.claims, location, _parse)
-        if (body.get("_tidb") or {}).get("claimCheckLocation"):
-            raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
-        return body, replaced
+            raise malformed_error("value", f"not a Canal-JSON message: {reason}") from error
 
     def _rows(
         self, body: dict[str, Any], kind: str, commit_ts: int | None, key_only: bool, replaced: bool
@@ -112,26 +109,23 @@ class CanalJsonDecoder:
         events = []
         tidb = body.get("_tidb")
         others = other_fields(message=(body, _FIELDS), _tidb=(tidb if isinstance(tidb, dict) else {}, _TIDB))
-        by_name = body.get("_csv") is True
+        read = partial(_row, table, table.id if version else None, replaced, body.get("_csv") is True)
         for number, image in enumerate(data):
             if not image:
                 raise ValueError("a row without columns")
             flags: dict[str, None] = {}
-            row = _row(table, image, flags, replaced, by_name)
-            before = None if op != "u" or old is None else _row(table, old[number], flags, replaced, by_name)
+            row: dict[str, Value] | None = read(image, flags)
+            before = None if op != "u" or old is None else read(old[number], flags)
             if op == "d":
-                before, row_after = row, None
-            else:
-                row_after = row
+                before, row = row, None
             if key_only and op != "d":
                 flags["handle_key_only"] = None
             event = RowChange(
-                "canal-json", table, op, commit_ts, before, row_after,  # type: ignore[arg-type]
+                "canal-json", table, op, commit_ts, before, row,  # type: ignore[arg-type]
                 tuple(c.name for c in table.columns if c.handle_key), self._context.options.time_zone, None,
                 version.commit_ts if version else None, list(flags), {**_time_extra(commit_ts, es), **others}, key_only,
             )  # fmt: skip
-            if mismatch is not None:
-                event.note_mismatch(mismatch)
+            event.note_mismatch(mismatch)
             events.append(event)
         return events
 
@@ -237,7 +231,7 @@ def column_of_type(name: str, mysql_type: str, key: bool) -> Column:
     attributes = match[3].lower().split()
     length = scale = None
     elements: tuple[str, ...] = ()
-    if inner is not None and type_.kind in (Kind.ENUM, Kind.SET):
+    if inner is not None and type_.kind in ELEMENTS:
         elements = _elements(inner)
     elif inner is not None:
         numbers = _NUMBERS.match(inner)
@@ -245,7 +239,7 @@ def column_of_type(name: str, mysql_type: str, key: bool) -> Column:
             raise ValueError(f"type {mysql_type[:40]!r} is not known")
         first, second = int(numbers[1]), int(numbers[2] or 0)
         length = first if type_.kind in _SIZED or type_.name == "binary" else None
-        scale = first if type_.kind in _TEMPORAL else second if type_.kind is Kind.DECIMAL else None
+        scale = first if type_.kind in FRACTIONAL else second if type_.kind is Kind.DECIMAL else None
         if type_.kind is Kind.FLOAT and numbers[2]:
             scale = second
     if (type_.kind is Kind.BIT and length is not None and not 1 <= length <= 64) or (scale or 0) > 30:
@@ -278,7 +272,9 @@ def _elements(inner: str) -> tuple[str, ...]:
     return tuple(elements)
 
 
-def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool, by_name: bool) -> dict[str, Value]:
+def _row(
+    table: Table, defined: TableId | None, replaced: bool, by_name: bool, image: Any, flags: dict[str, None]
+) -> dict[str, Value]:
     if not isinstance(image, Mapping):
         raise ValueError("a row is no object")
     row: dict[str, Value] = {}
@@ -292,7 +288,7 @@ def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool, by_na
         try:
             row[name] = None if cell is None else _value(column, _cell_text(column, cell), flags, by_name)
         except ValueError as error:
-            raise ValueError(f"column {name!r}: {error}") from error
+            raise ValueError(f"column {name!r}: {by_definition(error, defined)}") from error
         if replaced and isinstance(row[name], str) and "\ufffd" in str(row[name]):
             flags[f"invalid_utf8:{name}"] = None
     return row
@@ -313,9 +309,8 @@ def _cell_text(column: Column, cell: Any) -> str:
             return str(cell)
     elif isinstance(cell, str):
         return cell
-    raise ValueError(
-        f"{'an object or a list' if isinstance(cell, dict | list) else 'no text'}, where {column.type.name} is needed"
-    )
+    what = "an object or a list" if isinstance(cell, dict | list) else "no text"
+    raise ValueError(f"{what}, where {column.type.name} is needed")
 
 
 _WRITTEN_AS_NUMBERS = (
@@ -359,7 +354,7 @@ def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> 
         except UnicodeEncodeError as error:
             raise ValueError("no ISO-8859-1 text, as binary strings are written") from error
         return data.ljust(column.length or 0, b"\0") if column.type.name == "binary" else data
-    if kind in (Kind.ENUM, Kind.SET) and (by_name or not _is_number(column, text)):
+    if kind in ELEMENTS and (by_name or not _is_number(column, text)):
         # by name, as others than TiCDC write them
         names = [text] if column.type.kind is Kind.ENUM else text.split(",")
         if column.elements and text and not set(names) <= set(column.elements):

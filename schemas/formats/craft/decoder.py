@@ -7,25 +7,15 @@ from typing import Any
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.craft import layout as wire
 from ticdc_bridge.schemas.formats.craft import values as cell_values
-from ticdc_bridge.schemas.formats.craft.layout import (
-    HANDLE_KEY,
-    NO_PARTITION,
-    DdlBody,
-    Head,
-    MessageParser,
-    Part,
-    RowEvent,
-    RowImage,
-    malformed_error,
-)
-from ticdc_bridge.schemas.formats.definitions import join_definition
+from ticdc_bridge.schemas.formats.definitions import by_definition, join_definition
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS
 
 _KEPT_COLUMNS = 1024  # of a layout that is kept: what hostile messages can make us hold is bounded
 
@@ -51,7 +41,7 @@ class CraftDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._parser = MessageParser()
+        self._parser = wire.MessageParser()
         self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(256)
 
     def decode(self, message: Message) -> list[Event]:
@@ -64,22 +54,22 @@ class CraftDecoder:
         _flag_damaged_floats(value, row_events, events, self._context.options.craft_float)
         return events
 
-    def _event(self, data: bytes, row_event: Part) -> Event:
-        if isinstance(row_event, RowEvent):
+    def _event(self, data: bytes, row_event: wire.Part) -> Event:
+        if isinstance(row_event, wire.RowEvent):
             return self._row(data, row_event)
-        if isinstance(row_event, DdlBody):
+        if isinstance(row_event, wire.DdlBody):
             ddl = row_event
             return DdlEvent("craft", ddl.db, ddl.table, ddl.commit_ts, ddl.type, ddl.query)
         return Watermark("craft", row_event.commit_ts)
 
-    def _row(self, data: bytes, row_event: RowEvent) -> RowChange:
+    def _row(self, data: bytes, row_event: wire.RowEvent) -> RowChange:
         layout = self._layout(row_event)
         flags: dict[str, None] = {}
-        raw: dict[str, dict[str, str]] = {}
+        raw: dict[str, Any] = {}
         before = None if row_event.old is None else _read(data, row_event.old, layout, flags, raw, "before")
         after = None if row_event.new is None else _read(data, row_event.new, layout, flags, raw, "after")
         extra: dict[str, Any] = {}
-        if row_event.partition != NO_PARTITION:
+        if row_event.partition != wire.NO_PARTITION:
             extra["partition"] = row_event.partition
         if layout.types:
             extra["types"] = layout.types
@@ -90,11 +80,10 @@ class CraftDecoder:
             before, after, layout.table.handle_key, self._context.options.time_zone,
             None, layout.version.commit_ts if layout.version else None, list(flags), extra, layout.key_only,
         )  # fmt: skip
-        if layout.mismatch is not None:
-            event.note_mismatch(layout.mismatch)
+        event.note_mismatch(layout.mismatch)
         return event
 
-    def _layout(self, row_event: RowEvent) -> _Layout:
+    def _layout(self, row_event: wire.RowEvent) -> _Layout:
         id_ = TableId(row_event.db, row_event.table)
         version = self._context.tables.at(id_, row_event.commit_ts) if self._context.tables else None
         heads = tuple(None if image is None else image.head for image in (row_event.new, row_event.old))
@@ -106,14 +95,14 @@ class CraftDecoder:
             try:
                 layout = _compile(id_, heads, version, self._context.options)
             except ValueError as error:
-                raise malformed_error(first.pos, str(error)) from error
+                raise wire.malformed_error(first.pos, str(error)) from error
             if len(first.head.names) <= _KEPT_COLUMNS:
                 self._layouts[key] = layout
         return layout
 
 
 def _read(
-    data: bytes, group: RowImage, layout: _Layout, flags: dict[str, None], raw: dict[str, dict[str, str]], image: str
+    data: bytes, group: wire.RowImage, layout: _Layout, flags: dict[str, None], raw: dict[str, Any], image: str
 ) -> Row:
     """The values of one side of a row."""
     row: dict[str, str | bytes | None] = {}
@@ -131,14 +120,17 @@ def _read(
             if odd.flag:
                 flags[f"{odd.flag}:{name}"] = None
         except ValueError as error:
-            raise malformed_error(pos, f"column {name!r}: {error}") from error
+            reason = by_definition(error, layout.table.id if layout.version else None)
+            raise wire.malformed_error(pos, f"column {name!r}: {reason}") from error
         if name in layout.numbers:
             flags[f"{cell_values.ENUM_NUMBER}:{name}"] = None
         pos += length
     return row
 
 
-def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion | None, options: Options) -> _Layout:
+def _compile(
+    id_: TableId, heads: tuple[wire.Head | None, ...], version: TableVersion | None, options: Options
+) -> _Layout:
     """ValueError for columns that no row of a TiDB table has."""
     sent: dict[str, tuple[int, int]] = {}
     for head in heads:
@@ -149,21 +141,15 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
     version, mismatch = join_definition(id_, version, sent_columns, cell_values.fits, options)
     table = version.table if version else Table(id_, sent_columns)
     by_name: dict[str, Column] = table.by_name
-    numbers = (c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and not c.elements)
+    numbers = (c.name for c in table.columns if c.type.kind in ELEMENTS and not c.elements)
     new, old = heads
     key_only = False
     if new is None and old is not None:
         names = {c.name for c in table.columns if not c.virtual}
-        key_only = all(flags & HANDLE_KEY for flags in old.flags) and (version is None or names > set(old.names))
-    return _Layout(
-        table,
-        version,
-        {name: cell_values.reader(by_name[name], *kind) for name, kind in sent.items()},
-        frozenset(numbers),
-        {name: list(kind) for name, kind in sent.items() if cell_values.type_of(by_name[name]) != kind},
-        key_only,
-        mismatch,
-    )
+        key_only = all(flags & wire.HANDLE_KEY for flags in old.flags) and (version is None or names > set(old.names))
+    readers = {name: cell_values.reader(by_name[name], *kind) for name, kind in sent.items()}
+    types = {name: list(kind) for name, kind in sent.items() if cell_values.type_of(by_name[name]) != kind}
+    return _Layout(table, version, readers, frozenset(numbers), types, key_only, mismatch)
 
 
 # ---- FLOAT slots that TiCDC damaged and that hold a float32 all the same.
@@ -193,12 +179,12 @@ class _Slot:
     content: bytes
 
 
-def _flag_damaged_floats(data: bytes, row_events: Sequence[Part], events: Sequence[Event], mode: str) -> None:
+def _flag_damaged_floats(data: bytes, row_events: Sequence[wire.Part], events: Sequence[Event], mode: str) -> None:
     """Flags the FLOATs of a message that its encoder may have damaged, and gives them the text of the double there.
 
     mode: the option craft_float: "auto", "damaged" or "sound".
     """
-    images = (image for e in row_events if isinstance(e, RowEvent) for image in (e.new, e.old))
+    images = (image for e in row_events if isinstance(e, wire.RowEvent) for image in (e.new, e.old))
     if mode == "sound" or not any(image is not None and FLOAT in image.head.types for image in images):
         return
     slots = list(_slots(data, row_events, events))
@@ -229,9 +215,9 @@ def _may_be_damaged(slots: list[_Slot], overwritten: list[bool], start: int) -> 
     return True
 
 
-def _slots(data: bytes, row_events: Sequence[Part], events: Sequence[Event]) -> Iterator[_Slot]:
+def _slots(data: bytes, row_events: Sequence[wire.Part], events: Sequence[Event]) -> Iterator[_Slot]:
     for row_event, event in zip(row_events, events, strict=True):
-        if not isinstance(row_event, RowEvent) or not isinstance(event, RowChange):
+        if not isinstance(row_event, wire.RowEvent) or not isinstance(event, RowChange):
             continue
         for group, image in ((row_event.new, "after"), (row_event.old, "before")):
             if group is None:

@@ -7,23 +7,14 @@ from typing import Any
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
 from ticdc_bridge.schemas.formats.base import Context, refuse_changed, required_commit_ts
+from ticdc_bridge.schemas.formats.craft import layout as wire
 from ticdc_bridge.schemas.formats.craft import values as cell_values
-from ticdc_bridge.schemas.formats.craft.layout import (
-    NO_PARTITION,
-    RowCells,
-    RowOut,
-    check_utf8,
-    uvarint,
-    write_ddl,
-    write_resolved,
-    write_rows,
-)
 from ticdc_bridge.schemas.formats.definitions import unknown_type_error
 from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, Value, require_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 from ticdc_bridge.schemas.model.values import integer
 
 
@@ -57,28 +48,28 @@ class CraftEncoder:
             if ddl_type is None or commit_ts is None:
                 return []
             for what, text in (("database", event.db), ("table", event.table), ("query", event.query)):
-                check_utf8(what, text)
-            value = write_ddl(event.db, event.table, commit_ts, ddl_type, event.query)
+                wire.check_utf8(what, text)
+            value = wire.write_ddl(event.db, event.table, commit_ts, ddl_type, event.query)
         else:
-            value = write_resolved(event.commit_ts)
+            value = wire.write_resolved(event.commit_ts)
         return [replace(origin, key=None, value=value)]
 
     def encode_rows(self, rows: Sequence[RowChange], origin: Message) -> list[Message]:
         """Rows → messages, cut where TiCDC cuts: after the row that reaches a limit. WireError by column."""
         messages: list[Message] = []
-        batch: list[RowOut] = []
+        batch: list[wire.RowOut] = []
         size = 0
         for event in rows:
             batch.append(self._row(event, origin))
             size += batch[-1].estimate()
             if size > self._options.max_message_bytes or len(batch) >= self._options.max_batch_size:
-                messages.append(replace(origin, key=None, value=write_rows(batch)))
+                messages.append(replace(origin, key=None, value=wire.write_rows(batch)))
                 batch, size = [], 0
         if batch:
-            messages.append(replace(origin, key=None, value=write_rows(batch)))
+            messages.append(replace(origin, key=None, value=wire.write_rows(batch)))
         return messages
 
-    def _row(self, event: RowChange, origin: Message) -> RowOut:
+    def _row(self, event: RowChange, origin: Message) -> wire.RowOut:
         refuse_changed(event, self._options, keeps=cell_values.FLOAT_DAMAGED if event.format == "craft" else "")
         before, after = event.before, event.after
         if (before if event.op == "d" else after) is None:
@@ -96,29 +87,23 @@ class CraftEncoder:
             raise WireError("INVALID_VALUE", column="table", details="Craft has no rows without schema and table names")
         extra = event.extra if event.format == "craft" else {}
         plan = self._plan(event, extra)
-        partition = extra.get("partition", NO_PARTITION)
+        partition = extra.get("partition", wire.NO_PARTITION)
         if type(partition) is not int or not -(1 << 63) <= partition < 1 << 63:
             raise WireError("INVALID_VALUE", column="partition", details=f"{partition!r} is no physical table id")
-        return RowOut(
-            event.db,
-            event.table_name,
-            commit_ts or 0,
-            partition,
-            self._image(event, plan, after, "after", extra),
-            self._image(event, plan, before, "before", extra),
-        )
+        images = (self._image(event, plan, row, name, extra) for row, name in ((after, "after"), (before, "before")))
+        return wire.RowOut(event.db, event.table_name, commit_ts or 0, partition, *images)
 
     def _plan(self, event: RowChange, extra: Mapping[str, Any]) -> dict[str, _Cell]:
         """Cells of all columns that a row can have, in table order."""
         same_format, table = event.format == "craft", event.table
         types = _types(extra)
         key = (id(table), same_format, *types.items())
-        if key in self._plans and self._plans[key][0] is table:
+        if key in self._plans:
             return self._plans[key][1]
         plan = {}
         names = (("database", event.db), ("table", event.table_name), *((c.name, c.name) for c in table.columns))
         for what, text in names:
-            check_utf8(what, text)
+            wire.check_utf8(what, text)
         for column in table.columns:
             if not column.virtual:
                 if not same_format and column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
@@ -130,7 +115,7 @@ class CraftEncoder:
 
     def _image(
         self, event: RowChange, plan: dict[str, _Cell], row: Row | None, image: str, extra: Mapping[str, Any]
-    ) -> RowCells | None:
+    ) -> wire.RowCells | None:
         if row is None:
             return None
         cells = self._cells(event, plan, row, image)
@@ -149,7 +134,8 @@ class CraftEncoder:
                     raise WireError("INVALID_VALUE", column=name, details=details) from error
             else:
                 contents.append(self._content(event, cell, value))
-        return RowCells([c.column.name for c in cells], [c.code for c in cells], [c.flags for c in cells], contents)
+        names, codes, flags = [c.column.name for c in cells], [c.code for c in cells], [c.flags for c in cells]
+        return wire.RowCells(names, codes, flags, contents)
 
     def _cells(self, event: RowChange, plan: dict[str, _Cell], row: Row, image: str) -> list[_Cell]:
         """The columns to write: in the order they were read in, or the table's."""
@@ -176,11 +162,11 @@ class CraftEncoder:
     def _content(self, event: RowChange, cell: _Cell, value: Value) -> bytes:
         column, kind = cell.column, cell.column.type.kind
         try:
-            if kind in (Kind.ENUM, Kind.SET) and not column.elements:
+            if kind in ELEMENTS and not column.elements:
                 if f"{cell_values.ENUM_NUMBER}:{column.name}" not in event.flags:
                     details = f"the elements of this {kind.name} are not known; give a table definition ({Hint.DDL})"
                     raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
-                return uvarint(integer(require_text(value), 64, unsigned=True))
+                return wire.uvarint(integer(require_text(value), 64, unsigned=True))
             if kind is Kind.FLOAT and f"{cell_values.FLOAT_DAMAGED}:{column.name}" in event.flags:
                 return cell_values.damaged_float(str(value))
             if kind is Kind.TIMESTAMP:

@@ -16,6 +16,7 @@ from ticdc_bridge.schemas.codec.varint import zigzag as zigzag
 from ticdc_bridge.schemas.formats.framing import check_size
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.model.types import MAX_COLUMNS
 
 # ---- Craft's numbers and chunks (upstream tiflow `pkg/sink/codec/craft/message_encoder.go`, `message_decoder.go`).
 #
@@ -160,7 +161,6 @@ NO_PARTITION = NO_TERM = -1
 BINARY, HANDLE_KEY, GENERATED, PRIMARY_KEY, UNIQUE_KEY, MULTIPLE_KEY, NULLABLE, UNSIGNED = (1 << n for n in range(8))
 
 MAX_EVENTS = 1 << 18  # an event can be as short as six bytes; TiCDC's default is 16 in a message
-MAX_COLUMNS = 4096  # TiDB's own limit of a table
 _KEPT_TERMS = 32 << 10  # bytes of a dictionary that is kept: what hostile messages can make us hold is bounded
 
 
@@ -240,9 +240,8 @@ class MessageParser:
         bodies_at = start + head_size
         terms_at = tables_at - terms_size
         if bodies_at + sum(sizes) != terms_at or terms_at < bodies_at:
-            raise malformed_error(
-                tables_at, "headers, bodies and dictionary do not add up to what is before the size tables"
-            )
+            details = "headers, bodies and dictionary do not add up to what is before the size tables"
+            raise malformed_error(tables_at, details)
         raw = data[terms_at:tables_at]
         dictionary = self._terms.get(raw)
         if dictionary is None:
@@ -448,13 +447,8 @@ def write_rows(rows: Sequence[RowOut]) -> bytes:
     groups = [
         [_write_group(k, image, terms) for k, image in ((NEW, r.new), (OLD, r.old)) if image is not None] for r in rows
     ]
-    stamps, partitions = [r.commit_ts for r in rows], [r.partition for r in rows]
-    return _message(
-        _headers(stamps, ROW, partitions, schemas, tables),
-        [b"".join(g) for g in groups],
-        terms.data(),
-        [[len(g) for g in row] for row in groups],
-    )
+    headers = _headers([r.commit_ts for r in rows], ROW, [r.partition for r in rows], schemas, tables)
+    return _message(headers, [b"".join(g) for g in groups], terms.data(), [[len(g) for g in row] for row in groups])
 
 
 def write_ddl(db: str, table: str, commit_ts: int, ddl_type: int, query: str) -> bytes:
@@ -481,17 +475,10 @@ def _headers(
 
 
 def _write_group(kind: int, cells: RowCells, terms: Dictionary) -> bytes:
-    return b"".join(
-        (
-            uvarint(kind),
-            uvarint(len(cells.names)),
-            delta_varints([terms.id(name) for name in cells.names]),
-            uvarints(cells.types),
-            uvarints(cells.flags),
-            varints(-1 if content is None else len(content) for content in cells.contents),
-            *(content for content in cells.contents if content),
-        )
-    )
+    names = uvarint(len(cells.names)) + delta_varints([terms.id(name) for name in cells.names])
+    lengths = varints(-1 if content is None else len(content) for content in cells.contents)
+    head = (uvarint(kind), names, uvarints(cells.types), uvarints(cells.flags), lengths)
+    return b"".join((*head, *filter(None, cells.contents)))
 
 
 def _message(headers: bytes, bodies: Sequence[bytes], terms: bytes, groups: Sequence[Sequence[int]]) -> bytes:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
+from ticdc_bridge.schemas.codec.sql_text import TEMPORAL_FORMS
 from ticdc_bridge.schemas.formats.craft import layout
 from ticdc_bridge.schemas.formats.craft.layout import unzigzag, uvarint, varint
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE
@@ -52,18 +53,12 @@ def column_of(name: str, code: int, flags: int) -> Column:
     else:
         raise ValueError(f"column {name!r}: type code {code} is none of TiDB's")
     return Column(
-        name,
-        type_,
-        unsigned=bool(flags & layout.UNSIGNED) and type_.kind not in _UNSIGNED,
-        nullable=bool(flags & layout.NULLABLE),
-        handle_key=bool(flags & layout.HANDLE_KEY),
-        primary_key=bool(flags & layout.PRIMARY_KEY),
-        vague=vague,
-        charset="binary" if type_.kind not in _CHARACTER or binary else "",
-        generated="" if flags & layout.GENERATED else None,
-        unique_key=bool(flags & layout.UNIQUE_KEY),
-        multiple_key=bool(flags & layout.MULTIPLE_KEY),
-    )
+        name, type_, bool(flags & layout.UNSIGNED) and type_.kind not in _UNSIGNED,
+        nullable=bool(flags & layout.NULLABLE), handle_key=bool(flags & layout.HANDLE_KEY),
+        primary_key=bool(flags & layout.PRIMARY_KEY), unique_key=bool(flags & layout.UNIQUE_KEY),
+        multiple_key=bool(flags & layout.MULTIPLE_KEY), generated="" if flags & layout.GENERATED else None,
+        charset="binary" if type_.kind not in _CHARACTER or binary else "", vague=vague,
+    )  # fmt: skip
 
 
 def type_of(column: Column) -> tuple[int, int]:
@@ -207,13 +202,6 @@ def _set(column: Column, content: bytes) -> Value:
     return _check_short(content, text)
 
 
-def _string(_column: Column, content: bytes) -> Value:
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return content  # a latin1 or gbk column: TiCDC sends the bytes as they are
-
-
 _READERS: dict[Kind, Callable[[Column, bytes], Value]] = {
     Kind.YEAR: _year,
     Kind.FLOAT: _float,
@@ -222,7 +210,7 @@ _READERS: dict[Kind, Callable[[Column, bytes], Value]] = {
     Kind.BIT: _bit,
     Kind.ENUM: _enum,
     Kind.SET: _set,
-    Kind.TEXT: _string,
+    Kind.TEXT: lambda _column, content: values.utf8_or_bytes(content),
     Kind.BINARY: lambda _column, content: content,
     **dict.fromkeys(_TEXTUAL, lambda _column, content: content.decode()),
 }
@@ -242,8 +230,8 @@ def writer(column: Column, code: int, flags: int, same_format: bool) -> Write:
         return partial(_refuse, f"type {code} ({ALWAYS_NULL[code]}) can only be NULL")
     if column.type.kind is Kind.INTEGER:
         return partial(_w_integer, replace(column, unsigned=bool(flags & layout.UNSIGNED)))
-    if column.type.kind in _FORMS and not same_format:
-        return partial(_w_formed, column.type.name, _FORMS[column.type.kind])
+    if column.type.kind in TEMPORAL_FORMS and not same_format:
+        return partial(_w_formed, column.type.name, TEMPORAL_FORMS[column.type.kind])
     return partial(_WRITERS[column.type.kind], column)
 
 
@@ -294,11 +282,4 @@ _WRITERS: dict[Kind, Callable[[Column, Value], bytes]] = {
     Kind.TEXT: lambda _column, value: value if isinstance(value, bytes) else require_text(value).encode(),
     Kind.BINARY: lambda _column, value: require_bytes(value),
     **dict.fromkeys(_TEXTUAL, lambda _column, value: require_text(value).encode()),
-}
-_DATETIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII)
-_FORMS = {
-    Kind.DATE: re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII),
-    Kind.DATETIME: _DATETIME,
-    Kind.TIMESTAMP: _DATETIME,
-    Kind.TIME: re.compile(r"-?\d{2,3}:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII),
 }

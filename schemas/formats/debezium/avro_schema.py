@@ -13,7 +13,7 @@ from ticdc_bridge.schemas.formats.debezium import json_schema as json_form
 from ticdc_bridge.schemas.formats.debezium import schema_changes
 from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.names import repeated_name, sanitise_name
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.types import Kind
@@ -152,9 +152,7 @@ def _fields(fields: Iterable[Mapping[str, Any]], record: str, seen_names: set[st
         if "tidb_type" in field:
             avro_field["tidb_type"] = field["tidb_type"]
         out.append({**avro_field, "type": kind})
-    names = [f["name"] for f in out]
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
+    if (twice := repeated_name([f["name"] for f in out])) is not None:
         details = f"two columns become {twice!r} in Avro; TiCDC's encoder refuses such a table too"
         raise WireError("MALFORMED", where=f"record {record}", details=details)
     return out

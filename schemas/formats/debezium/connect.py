@@ -19,6 +19,7 @@ from ticdc_bridge.schemas.codec import avro_schema
 from ticdc_bridge.schemas.codec.avro import decimal_size
 from ticdc_bridge.schemas.codec.avro_schema import FieldError, SchemaField, SchemaType
 from ticdc_bridge.schemas.codec.json_exact import Number
+from ticdc_bridge.schemas.formats.framing import malformed_error
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import Hint, LossyError, WireError
 from ticdc_bridge.schemas.model.event import Row, RowChange
@@ -66,7 +67,7 @@ class ConnectSchema:
             name = ": ".join(error.path)
             if error.is_cut:
                 raise WireError("TRUNCATED", where=where, field=f"field {name!r}"[:200], details=str(error)) from error
-            raise WireError("MALFORMED", where=where, details=f"field {name}: {error}"[:300]) from error
+            raise malformed_error(where, f"field {name}: {error}") from error
         if pos != len(data):
             raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)
         return dict(payload)

@@ -12,7 +12,7 @@ from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.definitions import join_definition
+from ticdc_bridge.schemas.formats.definitions import by_definition, join_definition
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, Row, RowChange
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -126,17 +126,14 @@ class DebeziumRowReader:
         try:
             images = [_read_row(layout, row_image, flags) if row_image else None for row_image in (before, after)]
         except ValueError as error:
-            if layout.version is None:
-                raise
-            raise ValueError(f"{reason_of(error)}, by the definition of table {layout.table.id}") from error
+            raise ValueError(by_definition(error, None if layout.version is None else layout.table.id)) from error
         if (images[0] is None and op == "d") or (images[1] is None and op != "d"):
             raise ValueError(f"op {op!r} without its row")
         event = RowChange(
             self._dialect.format, layout.table, op, commit_ts, images[0], images[1], layout.key, "UTC",
             None, layout.version, list(dict.fromkeys(flags)), extra,
         )  # fmt: skip
-        if layout.mismatch is not None:
-            event.note_mismatch(layout.mismatch)
+        event.note_mismatch(layout.mismatch)
         return event
 
     def _layout(
@@ -146,9 +143,8 @@ class DebeziumRowReader:
         key = (id_, change.token, change.keys, version.commit_ts if version else None, names)
         if key not in self._layouts:
             shape = None if change.schema is None else _shape(self._dialect, change.schema)
-            column_names = (
-                {} if version is None else _column_names(self._dialect, version.table, (*names, *change.keys))
-            )
+            named = (*names, *change.keys)
+            column_names = _column_names(self._dialect, version.table, named) if version is not None else {}
             version, mismatch = self._join(id_, version, shape, names, column_names)
             joined = _Joined(version, column_names if version else {}, mismatch)
             self._layouts[key] = _compile(self._dialect, id_, shape, change.keys, joined, tuple(row))
@@ -165,19 +161,15 @@ class DebeziumRowReader:
         columns = shape.columns if shape else {}
         sent = [columns.get(n) or Column(n, BY_NAME["text"], vague=ANY_TYPE) for n in names or columns]
         sent = [replace(c, name=column_names[c.name]) if c.name in column_names else c for c in sent]
-        return join_definition(
-            id_,
-            version,
-            sent,
-            lambda defined, column: column.name not in fields or self._dialect.fits(defined, fields[column.name]),
-            self._options,
-            lambda column: _type_of_field(fields.get(column.name)),
-        )
 
+        def fits(defined: Column, column: Column) -> bool:
+            return column.name not in fields or self._dialect.fits(defined, fields[column.name])
 
-def _type_of_field(field: Mapping[str, Any] | None) -> str:
-    """How the message's schema calls a column's type."""
-    return "a value without type" if field is None else str(field.get("name") or field["type"])
+        def describe(column: Column) -> str:
+            field = fields.get(column.name)
+            return "a value without type" if field is None else str(field.get("name") or field["type"])
+
+        return join_definition(id_, version, sent, fits, self._options, describe)
 
 
 def _weight(key: tuple[Any, ...], layout: _Layout) -> int:
@@ -218,13 +210,9 @@ def _shape(dialect: DebeziumDialect, schema: Mapping[str, Any]) -> _Shape:
 
 
 def _compile(
-    dialect: DebeziumDialect,
-    id_: TableId,
-    shape: _Shape | None,
-    keys: tuple[str, ...],
-    joined: _Joined,
+    dialect: DebeziumDialect, id_: TableId, shape: _Shape | None, keys: tuple[str, ...], joined: _Joined,
     names: tuple[str, ...],
-) -> _Layout:
+) -> _Layout:  # fmt: skip
     version, column_names = joined.version, joined.column_names
     if version is not None:
         table = version.table

@@ -8,12 +8,10 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId, Value
-from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, CHARACTER, ELEMENTS, FRACTIONAL, MAX_COLUMNS, Kind
 from ticdc_bridge.schemas.model.values import shift_zone
 
 _CLOCK = "1970-01-01 00:00:00"
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
-_MOST_COLUMNS = 4096  # TiDB's own limit
 
 
 def table_after(changes: Any, id_: TableId) -> Table | None:
@@ -32,7 +30,7 @@ def table_after(changes: Any, id_: TableId) -> Table | None:
 
 def _table(block: dict[str, Any], id_: TableId) -> Table:
     listed = block["columns"]
-    if not listed or len(listed) > _MOST_COLUMNS:
+    if not listed or len(listed) > MAX_COLUMNS:
         raise ValueError("no columns, or too many")
     primary = tuple(str(name) for name in block["primaryKeyColumnNames"] or ())
     columns = tuple(_read_column(entry, primary) for entry in sorted(listed, key=lambda c: int(c["position"])))
@@ -46,11 +44,11 @@ def _read_column(listed: dict[str, Any], primary: tuple[str, ...]) -> Column:
     words = str(listed["typeName"]).lower().split()
     type_ = BY_NAME[words[0]]
     length, scale = (None if listed[name] is None else int(listed[name]) for name in ("length", "scale"))
-    if type_.kind in _TEMPORAL:
+    if type_.kind in FRACTIONAL:
         length, scale = None, length or 0
     elif type_.kind is Kind.BIT:
         length = length or 1
-    elif type_.kind in (Kind.ENUM, Kind.SET):
+    elif type_.kind in ELEMENTS:
         length = None
     default = listed["defaultValueExpression"]
     vague = ""
@@ -58,21 +56,14 @@ def _read_column(listed: dict[str, Any], primary: tuple[str, ...]) -> Column:
         vague = f"{type_.name} with the default CURRENT_TIMESTAMP or {_CLOCK}"
     elif type_.kind is Kind.BIT and default is not None and int(str(default), 2) >> (length or 1):
         vague, default = f"bit({length}) with another default than the message says", None
+    elements = tuple(_unquote(e) for e in listed["enumValues"] or ())
     return Column(
-        str(listed["name"]),
-        type_,
-        unsigned="unsigned" in words,
-        length=length,
-        scale=scale,
-        elements=tuple(_unquote(e) for e in listed["enumValues"] or ()),
-        nullable=bool(listed["optional"]),
+        str(listed["name"]), type_, "unsigned" in words, length, scale, elements, nullable=bool(listed["optional"]),
         has_default=default is not None,
-        default=None if default is None else _read_default(type_.kind, str(default), length),
-        vague=vague,
-        handle_key=listed["name"] in primary,
-        primary_key=listed["name"] in primary,
+        default=None if default is None else _read_default(type_.kind, str(default), length), vague=vague,
+        handle_key=listed["name"] in primary, primary_key=listed["name"] in primary,
         charset=str(listed["charsetName"] or ""),
-    )
+    )  # fmt: skip
 
 
 def _unquote(element: Any) -> str:
@@ -221,17 +212,16 @@ def _write_column(column: Column, position: int, zone: str) -> dict[str, Any]:
     sized = f"({length},{scale})" if kind is Kind.DOUBLE and scale is not None else ""
     sized = f"({length})" if kind is Kind.VECTOR and length is not None else sized
     filled = column.auto_increment or bool(column.on_update)
-    textual = kind in (Kind.TEXT, Kind.ENUM, Kind.SET)
     return {
         "name": column.name,
         "jdbcType": _JDBC_BY_NAME.get(column.type.name) or _JDBC[kind],
         "nativeType": None,
         "comment": column.comment or None,
         "defaultValueExpression": _write_default(column, zone),
-        "enumValues": [f"'{e}'" for e in column.elements] if kind in (Kind.ENUM, Kind.SET) else None,
+        "enumValues": [f"'{e}'" for e in column.elements] if kind in ELEMENTS else None,
         "typeName": name,
         "typeExpression": name + sized,
-        "charsetName": (column.charset or "utf8mb4") if textual else None,
+        "charsetName": (column.charset or "utf8mb4") if kind in CHARACTER else None,
         "length": length,
         "scale": scale,
         "position": position,
@@ -248,7 +238,7 @@ def _sizes(column: Column) -> tuple[int | None, int | None]:
         return (None if length == column.type.digits[column.unsigned] else length), None
     if kind is Kind.DECIMAL or (kind in (Kind.FLOAT, Kind.DOUBLE) and column.scale is not None):
         return length, column.scale
-    if kind in _TEMPORAL:
+    if kind in FRACTIONAL:
         return column.scale or None, None
     if kind is Kind.BIT:
         return (None if length == 1 else length), None

@@ -3,7 +3,7 @@
 Source: upstream ticdc `codec/debezium`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
@@ -12,28 +12,14 @@ from typing import Any
 from ticdc_bridge.schemas.codec import avro_schema, compression, json_exact
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
-from ticdc_bridge.schemas.formats.base import (
-    Context,
-    commit_ts_of,
-    complete_before,
-    record_time,
-    refuse_changed,
-    required_commit_ts,
-)
+from ticdc_bridge.schemas.formats import base, framing
 from ticdc_bridge.schemas.formats.debezium import avro_schema as avro_publish
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
-from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.formats.debezium import row_reader, schema_changes
 from ticdc_bridge.schemas.formats.debezium import values as fields
 from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, RowValues, document, row_values
-from ticdc_bridge.schemas.formats.debezium.row_reader import (
-    ANY_TYPE,
-    DebeziumRowReader,
-    MessageContent,
-    commit_ts_of_source,
-)
 from ticdc_bridge.schemas.formats.debezium.side_messages import check_connector, java_text, of_somebody_else
 from ticdc_bridge.schemas.formats.definitions import unknown_type_error
-from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, frame, json_body, unframe_field
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.formats.other_fields import members_of, members_text, other_fields
 from ticdc_bridge.schemas.model import values
@@ -55,13 +41,9 @@ FORMATS = ("debezium", "debezium-avro")
 
 
 def read_event(
-    format_: str,
-    rows: DebeziumRowReader,
-    payload: dict[str, Any],
-    keys: tuple[str, ...],
-    token: Hashable,
+    format_: str, rows: row_reader.DebeziumRowReader, payload: dict[str, Any], keys: tuple[str, ...], token: Hashable,
     schema: Callable[[], Mapping[str, Any] | None],
-) -> Event:
+) -> Event:  # fmt: skip
     """A payload → its event. `schema` is asked once, for rows. WireError MALFORMED."""
     try:
         described = schema()
@@ -69,7 +51,7 @@ def read_event(
         if not isinstance(source, dict) or "position" in payload or not ("op" in payload or "ddl" in payload):
             raise ValueError(of_somebody_else(payload) or "it has neither op nor ddl, or no source")
         check_connector(source, format_)
-        commit_ts = commit_ts_of_source(source)
+        commit_ts = row_reader.commit_ts_of_source(source)
         extra = _extra(payload, source) | other_fields(payload=(payload, _PAYLOAD), source=(source, _SOURCE))
         if "ddl" in payload:
             extra = {"tableChanges": json_exact.python(payload.get("tableChanges")), **extra}
@@ -80,10 +62,9 @@ def read_event(
             if commit_ts is None:
                 raise ValueError("a watermark without commit_ts")
             return Watermark(format_, commit_ts, extra)
-        return rows.read(MessageContent(payload, source, token, described, keys), commit_ts, extra)
+        return rows.read(row_reader.MessageContent(payload, source, token, described, keys), commit_ts, extra)
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        details = f"not a TiCDC Debezium event: {reason_of(error)}"[:300]
-        raise WireError("MALFORMED", where="value", details=details) from error
+        raise framing.malformed_error("value", f"not a TiCDC Debezium event: {reason_of(error)}") from error
 
 
 _PAYLOAD = frozenset(
@@ -123,7 +104,7 @@ def ticdc_extra(event: Event) -> dict[str, Any]:
 
 def change_written(event: RowChange, options: Options) -> tuple[str, Row | None, bool]:
     """(op, old row, whether that is the key alone) as a row is written; flags an update whose old row is not known."""
-    before = complete_before(event)
+    before = base.complete_before(event)
     if event.op != "u":
         return event.op, before, event.key_only
     if options.no_old_value:
@@ -144,7 +125,7 @@ def ddl_payload(
     event: DdlEvent, changes: list[dict[str, Any]], cluster_id: str, origin: Message, options: Options
 ) -> dict[str, Any]:
     """The payload of a DDL message, in TiCDC's key order. WireError INVALID_VALUE for a commit_ts that is none."""
-    commit_ts, extra = required_commit_ts(event, origin, options) or 0, ticdc_extra(event)
+    commit_ts, extra = base.required_commit_ts(event, origin, options) or 0, ticdc_extra(event)
     return {
         "source": {
             **source_fields(TableId(event.db, event.table), commit_ts, cluster_id), "cluster_id": cluster_id,
@@ -175,9 +156,9 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
     TiCDC writes the payload first, so that the schema's text, the same in every message of a table version, can be
     looked up instead of parsed. A document in another order or with spaces is parsed as a whole.
     """
-    check_size(data, where)
+    framing.check_size(data, where)
     try:
-        text = json_exact.document(compression.decompress(json_body(data), MAX_MESSAGE))
+        text = json_exact.document(compression.decompress(framing.json_body(data), framing.MAX_MESSAGE))
         payload, rest = None, ""
         if text.startswith(_PAYLOAD_START + "{"):
             payload, end = json_exact.decode_from(text, len(_PAYLOAD_START))
@@ -197,8 +178,7 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
             raise ValueError("its payload is no object")
     except ValueError as error:
         reason = java_text(data) or with_body_name(reason_of(error), data)
-        details = f"not a TiCDC Debezium message: {reason}"[:300]
-        raise WireError("MALFORMED", where=where, details=details) from error
+        raise framing.malformed_error(where, f"not a TiCDC Debezium message: {reason}") from error
     return payload, rest
 
 
@@ -246,7 +226,7 @@ class ColumnTexts:
 class RowTexts:
     """Compiled per table. columns: of rows, in order; key: of the key. key_layout: of a message's key.
 
-    values: by what a row event is (`kind_of_row`), the layout of a message's value.
+    values: by the op of a row event ("u-": an update without its old row), the layout of a message's value.
     """
 
     columns: tuple[ColumnTexts, ...]
@@ -257,11 +237,6 @@ class RowTexts:
 
 KINDS = ("c", "u", "u-", "d")
 """The kinds of row that cells can say."""
-
-
-def kind_of_row(op: str, before: bool) -> str:
-    """The name of a row event's layout: its op, or "u-" for an update without its old row."""
-    return "u-" if op == "u" and not before else op
 
 
 _IMAGES: dict[str, dict[str, Any]] = {
@@ -279,15 +254,9 @@ def unsized_columns(table: Table) -> list[Column]:
 
 
 def compile_plan(
-    table: Table,
-    scales: Mapping[str, int],
-    row_names: frozenset[str] | None,
-    cluster_id: str,
-    options: Options,
-    same_format: bool = False,
-    more: bool = False,
-    has_commit_ts: bool = True,
-) -> RowTexts:
+    table: Table, scales: Mapping[str, int], row_names: frozenset[str] | None, cluster_id: str, options: Options,
+    same_format: bool = False, more: bool = False, has_commit_ts: bool = True,
+) -> RowTexts:  # fmt: skip
     """scales: fsp of the columns that lack one. row_names: columns of a row that has its key alone, None for a whole
     row. same_format: as `values.writer` has it. more: with slots for members that are carried. has_commit_ts: False
     for rows of which it is null.
@@ -313,7 +282,7 @@ def compile_plan(
 
 def _cells(table: Table, options: Options, same_format: bool) -> Iterator[ColumnTexts]:
     for column in table.columns:
-        unsure = column.vague == ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
+        unsure = column.vague == row_reader.ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
         if column.vague and (unsure or options.enable_tidb_extension):
             raise unknown_type_error(column)
         if not column.virtual:
@@ -338,9 +307,14 @@ def envelope(op: str, source: Mapping[str, Any], images: Mapping[str, Any]) -> d
 
 def layout(payload: Any, schema: str, options: Options) -> Layout:
     """A key or value with its payload, slots in it, and its schema where that is written."""
-    pieces: list[str | Slot] = ['{"payload":', *_pieces(payload)]
-    pieces.append("}" if options.debezium_disable_schema else f',"schema":{schema}}}')
-    return tuple(_merge_pieces(pieces))
+    end = "}" if options.debezium_disable_schema else f',"schema":{schema}}}'
+    merged: list[str | Slot] = ['{"payload":']
+    for piece in (*_pieces(payload), end):
+        if isinstance(piece, Slot):
+            merged += [piece, ""]
+        else:
+            merged[-1] = f"{merged[-1]}{piece}"
+    return tuple(merged)
 
 
 def _pieces(value: Any) -> Iterator[str | Slot]:
@@ -365,24 +339,12 @@ def _text(text: str) -> str:
     return publish.compact_json(text)
 
 
-def _merge_pieces(pieces: Iterable[str | Slot]) -> Iterator[str | Slot]:
-    literal = ""
-    for piece in pieces:
-        if isinstance(piece, Slot):
-            yield literal
-            yield piece
-            literal = ""
-        else:
-            literal += piece
-    yield literal
-
-
 # ---------------------------------------------------------------------------------- decoder
 class DebeziumDecoder:
     """Reads rows, DDL and watermarks; column types come from the table version, else from the message's schema."""
 
-    def __init__(self, context: Context) -> None:
-        self._rows = DebeziumRowReader(fields.ticdc_dialect("debezium"), context)
+    def __init__(self, context: base.Context) -> None:
+        self._rows = row_reader.DebeziumRowReader(fields.ticdc_dialect("debezium"), context)
         self._schemas: BoundedCache[str, dict[str, Any] | None] = BoundedCache(1024, 8 << 20, lambda text, _: len(text))
 
     def decode(self, message: Message) -> list[Event]:
@@ -400,7 +362,7 @@ class DebeziumDecoder:
         try:
             self._schema_of(schema)
         except ValueError as error:
-            raise WireError("MALFORMED", where="key", details=reason_of(error)[:300]) from error
+            raise framing.malformed_error("key", reason_of(error)) from error
         return tuple(payload)
 
     def _schema_of(self, rest: str) -> dict[str, Any] | None:
@@ -413,7 +375,7 @@ class DebeziumDecoder:
 class DebeziumEncoder:
     """Writes what TiCDC's encoder writes. `ts_ms` is the commit's time: the same input gives the same bytes."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: base.Context) -> None:
         self._options = context.options
         self._tables = context.tables
         self._plans: BoundedCache[tuple[Any, ...], tuple[Table, RowTexts]] = BoundedCache()
@@ -424,13 +386,13 @@ class DebeziumEncoder:
             return [self._ddl(event, origin)]
         if isinstance(event, Watermark):
             return [self._watermark(event, origin)] if self._options.enable_tidb_extension else []
-        refuse_changed(event, self._options, keeps="lossy_decimal")  # it is a double here too
+        base.refuse_changed(event, self._options, keeps="lossy_decimal")  # it is a double here too
         if event.key_only:
             event.flag("key_only_delete")
         op, before, key_only = change_written(event, self._options)
         rows = [before, event.after]
         extra = ticdc_extra(event)
-        commit_ts = commit_ts_of(event)
+        commit_ts = base.commit_ts_of(event)
         plan = self._plan(event, rows, key_only, extra, commit_ts is not None)
         key = event.before if event.op == "d" else event.after
         texts = {
@@ -440,11 +402,10 @@ class DebeziumEncoder:
         }
         if commit_ts is None:
             event.flag("commit_ts_unknown")
-        texts |= _times(commit_ts, extra, record_time(origin))
+        texts |= _times(commit_ts, extra, base.record_time(origin))
         if OTHER_FIELDS in extra:
             texts |= {Slot.SOURCE_MORE: members_text(extra, "source"), Slot.MORE: members_text(extra, "payload")}
-        value = plan.values[kind_of_row(op, rows[0] is not None)]
-        return [_message(origin, plan.key_layout, value, texts)]
+        return [_message(origin, plan.key_layout, plan.values["u-" if op == "u" and before is None else op], texts)]
 
     def _watermark(self, event: Watermark, origin: Message) -> Message:
         extra = ticdc_extra(event)
@@ -473,14 +434,14 @@ class DebeziumEncoder:
         self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any], has_commit_ts: bool
     ) -> RowTexts:
         table, cluster_id = event.table, extra.get("cluster_id", self._options.cluster_id)
-        # Two kinds are enough: milliseconds, and microseconds.
-        scales = {
-            c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized_columns(table)
-        }
+        scales = {}
+        for column in unsized_columns(table):  # two kinds are enough: milliseconds, and microseconds
+            text = next((value for row in rows if row and isinstance(value := row.get(column.name), str)), "")
+            scales[column.name] = 3 if values.fraction_digits(text) <= 3 else 6
         row_names = frozenset(rows[0] or ()) if key_only else None
         same_format, more = event.format == "debezium", OTHER_FIELDS in extra
         of = (id(table), tuple(scales.values()), row_names, cluster_id, same_format, more, has_commit_ts)
-        if of in self._plans and self._plans[of][0] is table:
+        if of in self._plans:
             return self._plans[of][1]
         plan = compile_plan(table, scales, row_names, cluster_id, self._options, same_format, more, has_commit_ts)
         self._plans[of] = table, plan
@@ -525,10 +486,6 @@ def _row_text(cells: tuple[ColumnTexts, ...], row: Row, event: RowChange, key_on
     return "{" + ",".join(out) + "}"
 
 
-def _first_text(rows: list[Row | None], name: str) -> str:
-    return next((value for row in rows if row and isinstance(value := row.get(name), str)), "")
-
-
 _Asked = tuple[SchemaId, str, str | None]
 """A schema's id, the part of the message that has it, and the topic: ids are counted in each context of a registry."""
 
@@ -543,9 +500,9 @@ _Asked = tuple[SchemaId, str, str | None]
 class DebeziumAvroDecoder:
     """Decodes with the writer schema of each record, looked up by id and compiled once."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: base.Context) -> None:
         self._source = context.schemas
-        self._rows = DebeziumRowReader(fields.ticdc_dialect("debezium-avro"), context)
+        self._rows = row_reader.DebeziumRowReader(fields.ticdc_dialect("debezium-avro"), context)
         self._documents: BoundedCache[_Asked, ConnectSchema] = BoundedCache(100_000)
 
     def decode(self, message: Message) -> list[Event]:
@@ -561,7 +518,7 @@ class DebeziumAvroDecoder:
 
     def _read(self, message: Message, field: str, data: bytes) -> tuple[dict[str, Any], _Asked, dict[str, Any]]:
         """(payload, what stands for the schema in caches, schema)."""
-        schema_id, data, pos, where = unframe_field(data, field, message.headers)
+        schema_id, data, pos, where = framing.unframe_field(data, field, message.headers)
         asked = (schema_id, field, message.topic)
         doc = self._documents.get(asked)
         if doc is None:
@@ -573,15 +530,13 @@ class DebeziumAvroDecoder:
 # ---------------------------------------------------------------------------------------------- encoder
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A registered schema with its writer."""
-
     id: SchemaId
     write: avro_schema.Writer
 
     def frame_value(self, value: Mapping[str, Any]) -> bytes:
         """WireError INVALID_VALUE for a value that the schema does not take."""
         try:
-            return frame(self.id, self.write(value))
+            return framing.frame(self.id, self.write(value))
         except ValueError as error:
             raise WireError("INVALID_VALUE", column="*", details=f"no value of its Avro type: {error}") from error
 
@@ -599,7 +554,7 @@ class _Plan:
 class DebeziumAvroEncoder:
     """Writes what TiCDC's encoder writes. `ts_ms` is the commit's time where the event does not carry it."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: base.Context) -> None:
         self._context = context
         self._options = context.options
         self._plans: BoundedCache[tuple[Any, ...], tuple[Table, _Plan]] = BoundedCache()
@@ -617,7 +572,7 @@ class DebeziumAvroEncoder:
         if origin.topic is None:
             details = f"Debezium Avro needs a topic for its subjects, and the message has none: give {Hint.TOPIC}"
             raise WireError("USAGE", details=details)
-        refuse_changed(event, self._options)
+        base.refuse_changed(event, self._options)
         extra = ticdc_extra(event)
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
         plan = self._plan(event.table, origin.topic, cluster_id)
@@ -630,7 +585,7 @@ class DebeziumAvroEncoder:
         image = images[0] if event.op == "d" else images[1]
         if image is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
-        commit_ts = required_commit_ts(event, origin, self._options)
+        commit_ts = base.required_commit_ts(event, origin, self._options)
         if commit_ts is None:
             event.flag("commit_ts_unknown")
         source = {**source_fields(event.table.id, commit_ts or 0, cluster_id), "snapshot": None, "thread": None}
@@ -646,7 +601,7 @@ class DebeziumAvroEncoder:
 
     def _plan(self, table: Table, topic: str, cluster_id: str) -> _Plan:
         entry = self._plans.get((topic, id(table), cluster_id))
-        if entry is not None and entry[0] is table:
+        if entry is not None:
             return entry[1]
         texts = avro_publish.row_schemas(table, self._options, cluster_id)
         columns = tuple(c for c in table.columns if not c.virtual)

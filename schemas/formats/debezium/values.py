@@ -339,16 +339,9 @@ def writer(column: Column, extension: bool, lossy: bool, same_format: bool = Fal
     format, which become the same again: it writes bytes that are not UTF-8 as they are.
     """
     signed64 = "told" if extension else "set enable_tidb_extension"
-    form = ConnectForm(
-        column,
-        *publish.connect_type(column)[:2],
-        lossy,
-        signed64,
-        raw_text=False,
-        same_format=same_format,
-        escapes=False,
-    )
-    write = value_writer(form)
+    connect, semantic, _ = publish.connect_type(column)
+    settings: dict[str, Any] = {"raw_text": False, "same_format": same_format, "escapes": False}
+    write = value_writer(ConnectForm(column, connect, semantic, lossy, signed64, **settings))
     if column.type.kind not in _REAL:
         return lambda value, flag: _json_text(write(value, flag))
 

@@ -11,7 +11,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
 from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, malformed_error
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.formats.open_protocol import values as cell_values
 from ticdc_bridge.schemas.formats.open_protocol.schema import ColumnHeader, describe
@@ -23,11 +23,10 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from ticdc_bridge.schemas.model.types import ALWAYS_NULL, Kind
+from ticdc_bridge.schemas.model.types import ALWAYS_NULL, ELEMENTS, MAX_COLUMNS, Kind
 
 # ---- A row's JSON → op, and the cells and values of its sides (upstream ticdc and tiflow `codec/open`).
 
-_MOST_COLUMNS = 4096  # TiDB's own limit (table-column-count-limit)
 _IMAGES = frozenset(("u", "p", "d"))
 _CELL_KEYS = {"t", "h", "f", "v"}
 
@@ -95,8 +94,8 @@ def _image(pairs: Any) -> tuple[Image, _NamelessCells]:
     """The columns of one side; and (position, fields) of those that TiCDC wrote without their name."""
     if not isinstance(pairs, tuple):
         raise ValueError("u, p and d are JSON objects")
-    if len(pairs) > _MOST_COLUMNS * len(_CELL_KEYS):  # nameless columns give four pairs at most
-        raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
+    if len(pairs) > MAX_COLUMNS * len(_CELL_KEYS):  # nameless columns give four pairs at most
+        raise ValueError(f"more columns than TiDB's {MAX_COLUMNS}")
     cells: list[ColumnHeader] = []
     values: list[Any] = []
     nameless: _NamelessCells = []
@@ -112,8 +111,8 @@ def _image(pairs: Any) -> tuple[Image, _NamelessCells]:
         cell, value = _cell(name, fields)
         cells.append(cell)
         values.append(value)
-    if len(cells) > _MOST_COLUMNS:
-        raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
+    if len(cells) > MAX_COLUMNS:
+        raise ValueError(f"more columns than TiDB's {MAX_COLUMNS}")
     if nameless:
         nameless = list(_groups(nameless))
     return (tuple(cells), values), nameless
@@ -262,8 +261,7 @@ class OpenRowReader:
         if len(document) > 2 or (len(document) == 2 and op != "u"):
             event.extra |= others_of("value", dict(document), _IMAGES)  # written again as it is
         _note_zeros(event, layout, (("after", after), ("before", before)))
-        if layout.mismatch is not None:
-            event.note_mismatch(layout.mismatch)
+        event.note_mismatch(layout.mismatch)
         for name in marked:
             event.flag(f"replaced_utf8:{name}")
         for name in unnamed:
@@ -306,18 +304,13 @@ class OpenRowReader:
             columns[cell.name] = _Column(cell.name, column.type.kind in cell_values.NUMBERS, read)
         carried = [table.by_name[cell.name] for cell in ordered]
         stored_columns = [c for c in table.columns if not c.virtual]
-        return _Layout(
-            table,
-            version.commit_ts if version else None,
-            tuple(columns[c.name] for c in after),
-            tuple(columns[c.name] for c in before),
-            described.odd,
-            tuple((f"{flag}:{c.name}", c.name) for c in carried if (flag := _doubt(c))),
-            frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements),
-            is_complete=len(carried) == len(stored_columns)
-            and not (version is None and all(c.handle_key for c in carried)),
-            mismatch=described.mismatch,
-        )
+        new, old = (tuple(columns[c.name] for c in cells) for cells in (after, before))
+        doubts = tuple((f"{flag}:{c.name}", c.name) for c in carried if (flag := _doubt(c)))
+        zeros = frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements)
+        has_key_alone = version is None and all(c.handle_key for c in carried)
+        is_complete = len(carried) == len(stored_columns) and not has_key_alone
+        commit_ts = version.commit_ts if version else None
+        return _Layout(table, commit_ts, new, old, described.odd, doubts, zeros, is_complete, described.mismatch)
 
 
 def _refuse_value(_value: str) -> Value:
@@ -325,7 +318,7 @@ def _refuse_value(_value: str) -> Value:
 
 
 def _doubt(column: Column) -> str:
-    if column.type.kind in (Kind.ENUM, Kind.SET) and not column.elements:
+    if column.type.kind in ELEMENTS and not column.elements:
         return "enum_number"
     return "binary_or_text" if column.type.kind is Kind.TEXT and column.vague else ""
 
@@ -420,7 +413,7 @@ class OpenDecoder:
         for event_key, data in zip(keys, values, strict=True):
             if event_key.kind == RESOLVED:
                 if data:
-                    raise _malformed_error("value", "a resolved event has no value")
+                    raise malformed_error("value", "a resolved event has no value")
                 events.append(Watermark(self.format, event_key.commit_ts))
                 continue
             if event_key.claim is not None:
@@ -429,7 +422,7 @@ class OpenDecoder:
             try:
                 plain = compression.decompress(data, room)
             except ValueError as error:
-                raise _malformed_error("value", with_body_name(str(error), data)) from error
+                raise malformed_error("value", with_body_name(str(error), data)) from error
             if plain is not data:
                 room -= len(plain)
             try:
@@ -437,7 +430,7 @@ class OpenDecoder:
             except _BROKEN as error:
                 what = "DDL" if event_key.kind == DDL else f"row of {event_key.table}"
                 details = f"not an Open Protocol {what}: {with_body_name(reason_of(error), plain)}"
-                raise _malformed_error("value", details) from error
+                raise malformed_error("value", details) from error
         return events
 
     def _event(self, key: EventKey, text: str) -> Event:
@@ -453,7 +446,7 @@ class OpenDecoder:
         """The row that a claim-check message points to: a file of a whole message with this one row."""
         uri = str(key.claim)
         if nested:
-            raise _malformed_error("value", f"the claim-check's content points to another one, {uri}")
+            raise malformed_error("value", f"the claim-check's content points to another one, {uri}")
         inner_key, inner_value = claim_check.fetch_message(self._claims, uri)
         events = self._decode(inner_key, inner_value, claimed=True)
         if len(events) != 1 or not isinstance(events[0], RowChange):
@@ -470,7 +463,7 @@ class OpenDecoder:
             key = _parse_key(data)
         except _BROKEN as error:
             details = f"not an Open Protocol key: {with_body_name(reason_of(error), data)}"
-            raise _malformed_error("key", details) from error
+            raise malformed_error("key", details) from error
         self._last_key = data, key
         return key
 
@@ -521,7 +514,3 @@ def _integer(value: Any, what: str, limit: int) -> int:
     if not 0 <= number < limit:
         raise ValueError(f"{what} {number} is out of range")
     return number
-
-
-def _malformed_error(where: str, details: str) -> WireError:
-    return WireError("MALFORMED", where=where, details=details[:300])

@@ -8,13 +8,13 @@ from ticdc_bridge.schemas.codec import compression
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
-from ticdc_bridge.schemas.formats.base import Context, complete_before, refuse_changed, required_commit_ts
+from ticdc_bridge.schemas.formats import base
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.formats.open_protocol.schema import ColumnHeader, cell_of, check_known, derived_keys
 from ticdc_bridge.schemas.formats.open_protocol.values import Style, Write, writer
 from ticdc_bridge.schemas.formats.other_fields import members_text
 from ticdc_bridge.schemas.model.errors import LossyError, WireError
-from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, Watermark
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
 from ticdc_bridge.schemas.model.table import Column, Table, Value
 from ticdc_bridge.schemas.model.types import Kind
 
@@ -47,7 +47,7 @@ class OpenEncoder:
     classic = False
     key_only_rows = True  # a row of which only the key is known can be written as such
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: base.Context) -> None:
         self._options = context.options
         self._style = Style(self.classic, context.options.on_lossy == "flag")
         self._compress = _COMPRESS[context.options.large_message_handle_compression]
@@ -58,10 +58,7 @@ class OpenEncoder:
         if isinstance(event, RowChange):
             return self.encode_rows([event], origin)
         if isinstance(event, Watermark):
-            if not 0 <= event.commit_ts <= MAX_TSO:
-                details = f"{event.commit_ts} is no TSO (physical ms << 18)"
-                raise WireError("INVALID_VALUE", column="commit_ts", details=details)
-            return [_message(origin, [f'{{"ts":{event.commit_ts},"t":3}}'.encode()], [b""])]
+            return [_message(origin, [f'{{"ts":{base.checked_commit_ts(event.commit_ts)},"t":3}}'.encode()], [b""])]
         return self._ddl(event, origin)
 
     def encode_rows(self, rows: Sequence[RowChange], origin: Message) -> list[Message]:
@@ -82,8 +79,8 @@ class OpenEncoder:
 
     # ---- rows
     def _row(self, event: RowChange, origin: Message) -> tuple[bytes, bytes]:
-        refuse_changed(event, self._options)
-        commit_ts = required_commit_ts(event, origin, self._options)
+        base.refuse_changed(event, self._options)
+        commit_ts = base.required_commit_ts(event, origin, self._options)
         if commit_ts is None:
             details = "the event has none and neither has the message; the Open Protocol can't do without"
             raise WireError("INVALID_VALUE", column="commit_ts", details=details)
@@ -134,7 +131,7 @@ class OpenEncoder:
 
     def _image(self, plan: tuple[_Cell, ...], event: RowChange, name: str, handles: bool, all_columns: bool) -> str:
         """One image of a row. handles: handle key columns only; all_columns: the event must have each column."""
-        row: Row = (complete_before(event) if all_columns and name == "before" else getattr(event, name)) or {}
+        row: Row = (base.complete_before(event) if all_columns and name == "before" else getattr(event, name)) or {}
         changed = event.after if name == "before" and event.op == "u" else None
         only_updated = changed is not None and self._options.only_output_updated_columns and not handles
         zeros = event.extra.get("enum_zero", ()) if event.format in _FORMATS else ()
@@ -182,7 +179,7 @@ class OpenEncoder:
         same_format, folded = event.format in _FORMATS, event.format == "avro" and event.table_version is None
         key = (id(event.table), tuple((name, *traits) for name, traits in odd.items()), numbered, same_format, folded)
         entry = self._plans.get(key)
-        if entry is not None and entry[0] is event.table:
+        if entry is not None:
             return entry[1]
         derived, plan = derived_keys(event.table), []
         style = replace(self._style, raw=same_format and not self.classic)
@@ -215,7 +212,7 @@ class OpenEncoder:
     # ---- DDL
     def _ddl(self, event: DdlEvent, origin: Message) -> list[Message]:
         """Nothing where neither the event nor its message has a time, or TiDB's type of it is not known."""
-        ddl_type, commit_ts = ddl_type_of(event), required_commit_ts(event, origin, self._options)
+        ddl_type, commit_ts = ddl_type_of(event), base.required_commit_ts(event, origin, self._options)
         if commit_ts is None or ddl_type is None:
             return []
         others = members_text(event.extra if event.format in _FORMATS else {}, "key")

@@ -22,11 +22,8 @@ def split_key(data: bytes) -> list[bytes]:
     """A message's key → the keys of its events. WireError NOT_FRAMED, TRUNCATED, TOO_LARGE."""
     check_size(data, "key")
     if len(data) >= 8 and data[:8] != _HEAD:
-        raise WireError(
-            "NOT_FRAMED",
-            where="key",
-            details=with_body_name(f"protocol version {int.from_bytes(data[:8], 'big')}, not 1", data, json_read=False),
-        )
+        details = with_body_name(f"protocol version {int.from_bytes(data[:8], 'big')}, not 1", data, json_read=False)
+        raise WireError("NOT_FRAMED", where="key", details=details)
     if len(data) < 8:
         raise _truncated_error(data, "key", "the version", 8, len(data))
     out = []

@@ -78,18 +78,11 @@ def _column(cell: ColumnHeader) -> Column:
     if flags is None:
         return Column(cell.name, type_, handle_key=cell.handle, vague=_OPEN_WITHOUT_FLAGS.get(type_.kind, ""))
     return Column(
-        cell.name,
-        type_,
-        unsigned=bool(flags & UNSIGNED) and type_.kind not in _NEVER_UNSIGNED,
-        nullable=bool(flags & NULLABLE),
-        handle_key=cell.handle,
-        primary_key=bool(flags & PRIMARY),
-        vague=_OPEN.get(type_.kind, ""),
-        charset="binary" if binary else "",
-        generated="" if flags & GENERATED else None,
-        unique_key=bool(flags & UNIQUE),
-        multiple_key=bool(flags & MULTIPLE),
-    )
+        cell.name, type_, bool(flags & UNSIGNED) and type_.kind not in _NEVER_UNSIGNED, nullable=bool(flags & NULLABLE),
+        handle_key=cell.handle, primary_key=bool(flags & PRIMARY), unique_key=bool(flags & UNIQUE),
+        multiple_key=bool(flags & MULTIPLE), generated="" if flags & GENERATED else None,
+        charset="binary" if binary else "", vague=_OPEN.get(type_.kind, ""),
+    )  # fmt: skip
 
 
 def _fits(column: Column, wire: Column, flagged: bool) -> bool:
@@ -105,15 +98,10 @@ def _merge_column(column: Column, wire: Column | None, flagged: bool) -> Column:
     if not flagged:
         return replace(column, handle_key=wire.handle_key)
     return replace(
-        column,
-        unsigned=wire.unsigned,
-        nullable=wire.nullable,
-        handle_key=wire.handle_key,
-        primary_key=wire.primary_key,
-        unique_key=wire.unique_key,
-        multiple_key=wire.multiple_key,
+        column, unsigned=wire.unsigned, nullable=wire.nullable, handle_key=wire.handle_key,
+        primary_key=wire.primary_key, unique_key=wire.unique_key, multiple_key=wire.multiple_key,
         generated=(column.generated or "") if wire.generated is not None else None,
-    )
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------- column → cell

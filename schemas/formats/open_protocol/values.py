@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from ticdc_bridge.schemas.codec import go_text
-from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
+from ticdc_bridge.schemas.codec.sql_text import TEMPORAL_FORMS, text_or_bytes
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import Hint, LossyError
 from ticdc_bridge.schemas.model.table import Column, Value, require_bytes, require_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 
 NUMBERS = frozenset((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET, Kind.BIT))
 _REALS = (Kind.FLOAT, Kind.DOUBLE)
 _BLOB_CODES = (249, 250, 251, 252)
-_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
-_DATETIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII)
-_TIME = re.compile(r"-?\d{2,3}:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII)
 _MASK = (1 << 64) - 1
 
 Read = Callable[[str], Value]
@@ -35,7 +32,7 @@ def reader(column: Column, varchar_base64: bool) -> Read:
         return _base64_text if encoded else text_or_bytes  # TiCDC copies bytes that are not UTF-8
     if kind is Kind.INTEGER:
         return _integer(column.type.bits, column.unsigned, column.vague != "")
-    if kind in (Kind.ENUM, Kind.SET):
+    if kind in ELEMENTS:
         if not column.elements:
             return _number
         return partial(_enum if kind is Kind.ENUM else _set, column.elements)
@@ -113,11 +110,7 @@ def _set(elements: tuple[str, ...], text: str) -> str:
 
 
 def _base64_text(text: str) -> str | bytes:
-    data = values.base64_bytes(text)
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data
+    return values.utf8_or_bytes(values.base64_bytes(text))
 
 
 def _decimal(text: str) -> str:
@@ -145,10 +138,7 @@ _READERS: dict[Kind, Read] = {
     Kind.FLOAT: _float,
     Kind.DOUBLE: _double,
     Kind.DECIMAL: _decimal,
-    Kind.DATE: _matching_reader(_DATE, "date"),
-    Kind.DATETIME: _matching_reader(_DATETIME, "datetime"),
-    Kind.TIMESTAMP: _matching_reader(_DATETIME, "timestamp"),
-    Kind.TIME: _matching_reader(_TIME, "time"),
+    **{kind: _matching_reader(form, kind.name.lower()) for kind, form in TEMPORAL_FORMS.items()},
     Kind.JSON: _utf8,
     Kind.VECTOR: _utf8,
 }

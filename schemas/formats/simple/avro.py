@@ -10,17 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ticdc_bridge.schemas.codec import avro as binary
-from ticdc_bridge.schemas.codec.avro_schema import (
-    MOST_ITEMS,
-    FieldError,
-    array_reader,
-    converted,
-    enum_reader,
-    map_reader,
-    read_text,
-    record_reader,
-    union_reader,
-)
+from ticdc_bridge.schemas.codec import avro_schema as compound
+from ticdc_bridge.schemas.codec.avro_schema import converted, read_text, record_reader
+from ticdc_bridge.schemas.formats.framing import malformed_error
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -34,17 +26,17 @@ _INT, _LONG, _BOOL = binary.READERS["int"], binary.READERS["long"], binary.READE
 def _block(buffer: bytes, pos: int) -> tuple[int, int]:
     """TiCDC writes no sizes of blocks: a negative count is damage."""
     count, pos = binary.read_long(buffer, pos)
-    if not 0 <= count <= MOST_ITEMS:
+    if not 0 <= count <= compound.MOST_ITEMS:
         raise ValueError(f"a block of {count} items")
     return count, pos
 
 
 def _array(item: binary.Reader) -> binary.Reader:
-    return array_reader(item, block=_block)
+    return compound.array_reader(item, block=_block)
 
 
 def _optional(read: binary.Reader) -> binary.Reader:
-    return union_reader(None, read)
+    return compound.union_reader(None, read)
 
 
 _TEXTS = _array(read_text)
@@ -61,7 +53,7 @@ _TABLE = record_reader(
     indexes=_array(_INDEX),
 )  # fmt: skip
 _CHECKSUM = record_reader(version=_INT, corrupted=_BOOL, current=_LONG, previous=_LONG)
-_CELL = union_reader(
+_CELL = compound.union_reader(
     None,
     converted(_LONG, str),
     converted(binary.read_float, values.float_text),
@@ -72,9 +64,9 @@ _CELL = union_reader(
     converted(_LONG, lambda number: str(number % (1 << 64))),
 )
 _CELLS = ("null", "long", "float", "double", "string", "bytes", "record Timestamp", "record UnsignedBigint")
-_ROW = _optional(map_reader(_CELL, _block))
-_ROW_TYPE = enum_reader(("INSERT", "UPDATE", "DELETE"), "type of row")
-_DDL_TYPE = enum_reader(
+_ROW = _optional(compound.map_reader(_CELL, _block))
+_ROW_TYPE = compound.enum_reader(("INSERT", "UPDATE", "DELETE"), "type of row")
+_DDL_TYPE = compound.enum_reader(
     ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY"), "type of DDL"
 )  # fmt: skip
 _DML = {
@@ -123,9 +115,9 @@ def read(data: bytes) -> dict[str, Any]:
         name, reader = _PAYLOADS[kind]
         body, pos = reader(data, pos)
     except (binary.TruncatedValue, ValueError) as error:
-        if isinstance(error, binary.TruncatedValue) or (isinstance(error, FieldError) and error.is_cut):
+        if isinstance(error, binary.TruncatedValue) or (isinstance(error, compound.FieldError) and error.is_cut):
             raise WireError("TRUNCATED", where="value", field="the message", details=str(error)) from error
-        raise WireError("MALFORMED", where="value", details=reason_of(error)[:300]) from error
+        raise malformed_error("value", reason_of(error)) from error
     if pos != len(data):
         raise WireError("TRAILING_BYTES", where="value", count=len(data) - pos)
     return {"type": name, **body} if name else dict(body)

@@ -5,9 +5,8 @@ same stream. Where there is a definition of the table (--ddl), it is taken inste
 as they are, flagged `untyped`. A message may be a Snappy block or an LZ4 frame as a whole.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from ticdc_bridge.schemas.codec import claim_check, json_exact, sql_text
@@ -15,7 +14,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.json_exact import Number, integer, name_other_form, string, utf8
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.definitions import join_definition, same_type
-from ticdc_bridge.schemas.formats.framing import check_size, inflated, json_object
+from ticdc_bridge.schemas.formats.framing import check_size, inflated, json_object, malformed_error
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.formats.simple import avro
 from ticdc_bridge.schemas.model import values
@@ -24,7 +23,7 @@ from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Index, Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.type_text import type_text
-from ticdc_bridge.schemas.model.types import BY_NAME, BYTES, Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, BYTES, MAX_COLUMNS, Kind
 
 # ---- Simple's tableSchema → table (upstream ticdc `pkg/sink/codec/simple/message.go`, TableSchema).
 
@@ -146,14 +145,11 @@ def _with_keys(columns: list[Column], indexes: list[tuple[Index, str, bool]]) ->
     shared = {c for i, *_ in indexes if len(i.columns) > 1 or not i.unique for c in i.columns}
     return tuple(
         replace(
-            c,
-            primary_key=c.name in primary,
-            handle_key=c.name in handle,
-            unique_key=c.name in alone,
+            c, primary_key=c.name in primary, handle_key=c.name in handle, unique_key=c.name in alone,
             multiple_key=c.name in shared,
         )
         for c in columns
-    )
+    )  # fmt: skip
 
 
 _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
@@ -162,7 +158,6 @@ _ANY_TYPE = "a number, text, a date or anything else"
 _AVRO = bytes([avro.FIRST_BYTE])
 _OTHER_THAN = "neither JSON nor Simple's Avro"
 _MOST_KEPT = 1_000_000  # columns of all tables together
-_MAX_COLUMNS = 4096  # TiDB's own limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,19 +199,16 @@ class SimpleDecoder:
         try:
             location = body.get("claimCheckLocation")
             if location:
-                body, replaced = self._fetch_claim(utf8(location, "claimCheckLocation"))
+                uri = utf8(location, "claimCheckLocation")
+                body, replaced, _ = claim_check.fetch_value(self._context.claims, uri, parse)
+                if body.get("claimCheckLocation"):
+                    raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file points to another file")
             if parse_integer(body["version"], "version") != 1:
                 raise ValueError(f"version {body['version']} is not known")
             return [self._event(body, replaced, avro)]
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             reason = name_other_form(body, "simple") or reason_of(error)
-            raise WireError("MALFORMED", where="value", details=f"not a Simple message: {reason}"[:300]) from error
-
-    def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:
-        body, replaced, _ = claim_check.fetch_value(self._context.claims, location, parse)
-        if body.get("claimCheckLocation"):
-            raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
-        return body, replaced
+            raise malformed_error("value", f"not a Simple message: {reason}") from error
 
     def _event(self, body: dict[str, Any], replaced: bool, avro: bool) -> Event:
         kind = body["type"]
@@ -243,7 +235,7 @@ class SimpleDecoder:
         return DdlEvent("simple", db, name, commit_ts, None, query, {"type": kind}, definition and definition[0])
 
     def _learn(self, schema: Any, commit_ts: int | None, avro: bool) -> tuple[Table, int] | None:
-        if len(schema["columns"]) > _MAX_COLUMNS:
+        if len(schema["columns"]) > MAX_COLUMNS:
             raise ValueError(f"{len(schema['columns'])} columns")
         definition = table_of(schema, avro)
         if definition is not None:
@@ -278,8 +270,7 @@ class SimpleDecoder:
             reading.zone or self._context.options.time_zone, None, definition.table_version, list(reading.flags),
             _extra(body, version), key_only,
         )  # fmt: skip
-        if definition.mismatch is not None:
-            event.note_mismatch(definition.mismatch)
+        event.note_mismatch(definition.mismatch)
         return event
 
     def _find_table(
@@ -313,7 +304,7 @@ class SimpleDecoder:
         """The definition that was given, where it describes the row. known: the table as the stream has it."""
         key = (id_, id(defined), id(known), names)
         entry = self._joined.get(key)
-        if entry is None or entry[0] is not defined or entry[1] is not known:
+        if entry is None:
             by_name = known.table.by_name if known else {}
             sent = [by_name.get(n) or Column(utf8(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names]
             joined = join_definition(
@@ -394,7 +385,11 @@ class _RowReader:
         cell_text = json_exact.string(cell, "the value")
         if untyped:
             return sql_text.text_or_bytes(cell_text), untyped
-        return _BY_KIND.get(column.type.kind, partial(sql_text.read, column))(cell_text)
+        if column.type.kind is Kind.TIMESTAMP:
+            raise ValueError("a TIMESTAMP without its time zone")
+        if column.type.kind is Kind.BINARY:
+            return values.base64_bytes(cell_text), ""
+        return sql_text.read(column, cell_text)
 
     def _timestamp(self, cell: Mapping[str, Any]) -> str:
         location, value = (utf8(cell[name], name) for name in ("location", "value"))
@@ -404,13 +399,3 @@ class _RowReader:
                 raise ValueError("TIMESTAMPs of two time zones in one row")
             self.zone = location
         return value
-
-
-def _no_zone(_shown: str) -> tuple[Value, str]:
-    raise ValueError("a TIMESTAMP without its time zone")
-
-
-_BY_KIND: dict[Kind, Callable[[str], tuple[Value, str]]] = {
-    Kind.BINARY: lambda shown: (values.base64_bytes(shown), ""),
-    Kind.TIMESTAMP: _no_zone,
-}

@@ -1,10 +1,8 @@
-"""New schemas round the router: those that wait are registered by one thread, in one transaction with one commit.
+"""New schemas round the router: one thread registers those that wait, in one transaction with one commit.
 
-The event loop understands what comes and lays it down; the thread takes it when its turn to write has come, and what
-came meanwhile too, and gives all answers back at once; so neither threads nor commits grow with the number of writers,
-and nobody waits for two commits. Only what is plain goes this way:
-a new text under a simple name, which `register.register_plain` takes. All else is left to the app, errors too; so is
-what a store in trouble does not take soon, because the app knows how long a request may wait.
+The event loop reads the requests, the thread takes what waits whenever its turn to write has come, so neither threads
+nor commits grow with the number of writers. Only a new text under a simple name goes this way
+(`register.register_plain`). Errors and a store in trouble are left to the app.
 """
 
 import asyncio
@@ -122,10 +120,7 @@ class RegistrationBatcher:
         return await answer
 
     async def _read(self, request: PendingRegistration) -> PlainRegistration | None:
-        """The schema of a request that sends nothing but its text; understood already, so that the turn is short.
-
-        Here where that takes less than a hop to another thread and back, which holds up reads as well.
-        """
+        """The schema of a request that sends only its text; read here where that is cheaper than a hop to a thread."""
         try:
             value = parse(request.body)
             if not isinstance(value, dict):
@@ -223,10 +218,7 @@ class RegistrationBatcher:
         return [entry for entry, _ in taken]
 
     def _drop_repeats(self, plain: dict[str, PlainRegistration]) -> dict[str, PlainRegistration]:
-        """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer.
-
-        As long as there are some: a look in vain makes all wait. In: by subject.
-        """
+        """By subject, without the schemas that their subjects have already: those need no writer's turn."""
         contents = [(subject, value.understood.content.identity) for subject, value in plain.items()]
         try:
             with self.store.read(once=True) as tx:

@@ -1,7 +1,6 @@
 """What TiDB refuses of a column's definition, in CREATE TABLE and ALTER TABLE alike.
 
-Source: upstream tidb `pkg/planner/core/preprocess.go` (checkColumn), `pkg/ddl/add_column.go`, `pkg/ddl/column.go`,
-`pkg/ddl/generated_column.go`.
+Source: upstream tidb `pkg/planner/core/preprocess.go` (checkColumn), `pkg/ddl/{add_column,column,generated_column}.go`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
-MAX_COLUMNS: Final = 1017  # TiDB's table-column-count-limit
 _MAX_NAME: Final = 64
 _COLLATIONS: Final = frozenset("""
     ascii_bin binary gb18030_bin gb18030_chinese_ci gbk_bin gbk_chinese_ci latin1_bin utf8_bin utf8_general_ci
@@ -66,10 +64,7 @@ _TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
 
 
 class Refusal(NamedTuple):
-    """An error of TiDB: its number, and its message in TiDB's words as far as we know them.
-
-    certain: False where TiDB refuses the statement only if something holds that is not known here.
-    """
+    """certain: False where TiDB refuses the statement only if something holds that is not known here."""
 
     number: int
     text: str
@@ -187,8 +182,6 @@ def _of_sizes(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator
             yield Refusal(1074, f"Column length too big for column '{name}' (max = {limit}); use BLOB or TEXT instead")
     if type_.name == "bit" and length == 0:
         yield Refusal(3013, f"Invalid size for column '{name}'.")
-    if type_.name == "year" and length not in (None, 0, 4):
-        yield Refusal(1818, "Supports only YEAR or YEAR(4) column.")
     if type_.name in ("decimal", "float", "double") and scale is not None:
         if scale > 30:
             yield Refusal(1425, f"Too big scale {scale} specified for column '{name}'. Maximum is 30.")
@@ -206,8 +199,6 @@ def _of_elements(defined: ColumnDef, charset: Charset) -> Iterator[Refusal]:
         weights.add(weight)
         if word == "SET" and "," in text:
             yield Refusal(1367, f"Illegal set '{text}' value found during parsing")
-    if word == "SET" and len(defined.type.elements) > 64:
-        yield Refusal(1097, f"Too many strings for column {defined.name} and SET")
 
 
 def _of_options(defined: ColumnDef) -> Iterator[Refusal]:

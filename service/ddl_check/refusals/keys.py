@@ -14,14 +14,11 @@ from ticdc_bridge.service.ddl_check.refusals.definitions import (
     VIRTUAL_KEY,
     Refusal,
     called_functions,
-    generated_names,
     of_functions,
     of_name,
 )
 
-_MAX_KEY_COLUMNS: Final = 16
 _MAX_BYTES: Final = 3072
-_MAX_INDEXES: Final = 64
 _STRINGS: Final = (Kind.TEXT, Kind.BINARY)
 _WIDTHS: Final = {
     Kind.FLOAT: 4, Kind.DOUBLE: 8, Kind.DATE: 3, Kind.DATETIME: 8, Kind.TIMESTAMP: 4, Kind.TIME: 3, Kind.YEAR: 1,
@@ -49,8 +46,6 @@ def of_indexes(table: Table, added: Sequence[IndexDef]) -> Iterator[Refusal]:
     kept = [i for i in added if i.kind in ("primary", "unique", "index")]
     if sum(i.kind == "primary" for i in kept) + (PRIMARY.lower() in names) > 1:
         yield Refusal(1068, "Multiple primary key defined")
-    if len(table.indexes) + len(kept) > _MAX_INDEXES:
-        yield Refusal(1069, f"Too many keys specified; max {_MAX_INDEXES} keys allowed")
     for index in kept:
         if index.name:
             yield from of_name(index.name, 1280, "index")
@@ -69,17 +64,12 @@ def of_indexes(table: Table, added: Sequence[IndexDef]) -> Iterator[Refusal]:
 
 
 def _of_key_columns(table: Table, index: IndexDef) -> Iterator[Refusal]:
-    if len(index.parts) > _MAX_KEY_COLUMNS:
-        yield Refusal(1070, f"Too many key parts specified; max {_MAX_KEY_COLUMNS} parts allowed")
     named = [part.lower() for part in index.parts if part]
     for name in dict.fromkeys(n for n in named if named.count(n) > 1):
         yield Refusal(1060, f"Duplicate column name '{name}'")
     if index.kind == "primary" and "" in index.parts:
         yield Refusal(3756, "The primary key cannot be an expression index")
     for text in index.expressions if not index.special else ():
-        for name in generated_names(text):
-            if find(table.columns, name) is None:
-                yield Refusal(1054, f"Unknown column '{name}' in 'expression'")
         words = f"Expression of expression index '{index.name or 'expression_index'}' contains a disallowed function."
         yield from of_functions(text, Refusal(3758, words))
         if called_functions(text) - _IN_INDEXES:
@@ -98,9 +88,7 @@ def _of_key_columns(table: Table, index: IndexDef) -> Iterator[Refusal]:
 
 def _of_key_column(index: IndexDef, column: Column, length: int | None) -> Iterator[Refusal]:
     kind, name, lob = column.type.kind, column.name, column.type.name.endswith(("text", "blob"))
-    if kind is Kind.VECTOR:
-        yield Refusal(8200, f"Unsupported add index on column '{name}': a VECTOR needs a VECTOR INDEX")
-    elif kind in _STRINGS and column.length == 0 and not lob:
+    if kind in _STRINGS and column.length == 0 and not lob:
         yield Refusal(1167, f"The used storage engine can't index column '{name}'")
     elif length == 0:
         yield Refusal(1391, f"Key part '{name}' length cannot be 0")
@@ -114,7 +102,6 @@ def _of_key_column(index: IndexDef, column: Column, length: int | None) -> Itera
 
 
 def _of_type(column: Column) -> Iterator[Refusal]:
-    """A column that a key has whole."""
     if column.type.kind is Kind.JSON:
         yield Refusal(3152, f"JSON column '{column.name}' cannot be used in key specification.")
     elif column.type.name.endswith(("text", "blob")):
@@ -127,10 +114,7 @@ def _too_long(size: int) -> Iterator[Refusal]:
 
 
 def of_changed(table: Table, changed: Sequence[Column], old_name: str = "") -> Iterator[Refusal]:
-    """Columns that get another type or character set, in the indexes of the table as it was before.
-
-    old_name: the column's, where one gets another name.
-    """
+    """Columns of another type or character set in indexes as they were before. old_name: the renamed column's."""
     if table.details is None:
         return
     by_name = {c.name: c for c in table.columns}
@@ -182,15 +166,13 @@ def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef) -> Iterator[
         if column is None:
             yield Refusal(1072, f"Key column '{part}' doesn't exist in table")
     foreign_keys = table.details.foreign_keys if table.details else ()
-    if index.name and find_key(foreign_keys, index.name):
+    if index.name and any(key.name.lower() == index.name.lower() for key in foreign_keys):
         yield Refusal(1826, f"Duplicate foreign key constraint name '{index.name}'")
     target = index.references.in_db(table.id.db)
     parent = table if target.folded == table.id.folded else catalog.table(target)
     if parent is None:
         yield Refusal(1824, f"Failed to open the referenced table '{target.table}'", certain=False)
         return
-    if any(entry.details and entry.details.partitioned_by is not None for entry in (parent, table)):
-        yield Refusal(1506, "Foreign key clause is not yet supported in conjunction with partitioning")
     for part, referenced in zip(index.parts, index.referenced, strict=True):
         column, found = find(table.columns, part), find(parent.columns, referenced)
         if found is None:
@@ -204,10 +186,6 @@ def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef) -> Iterator[
         yield Refusal(1822, f"Failed to add the foreign key constraint. {text}")
 
 
-def find_key(keys: Sequence[ForeignKey], name: str) -> bool:
-    return any(key.name.lower() == name.lower() for key in keys)
-
-
 def _are_alike(column: Column, other: Column) -> bool:
     """True if both have the same type, sign and character set, as far as it is known; lengths may differ."""
     if not (column.charset and other.charset):
@@ -217,7 +195,6 @@ def _are_alike(column: Column, other: Column) -> bool:
 
 
 def begins(index: tuple[str, ...], columns: tuple[str, ...]) -> bool:
-    """True if an index begins with these columns."""
     return tuple(map(str.lower, index[: len(columns)])) == tuple(map(str.lower, columns))
 
 
@@ -239,33 +216,11 @@ def of_dropped_index(catalog: Catalog, table: Table, index: Index) -> Iterator[R
     if index.name == PRIMARY and clustered is not False:
         text = "Unsupported drop primary key when the table is using clustered index"
         yield Refusal(8200, text, certain=clustered is True)
-    automatic = tuple(c.name for c in table.columns if c.auto_increment)
-    if automatic and index.columns[:1] == automatic and not any(i.columns[:1] == automatic for i in others):
-        yield AUTO_WITHOUT_KEY
     needed = [key.columns for key in details.foreign_keys] if details else []
     needed += [key.referenced for _, key in references(catalog, table.id, with_itself=True)]
     for columns in needed:
         if begins(index.columns, columns) and not any(begins(i.columns, columns) for i in others):
             yield Refusal(1553, f"Cannot drop index '{index.name}': needed in a foreign key constraint")
-
-
-def of_dropped_column(catalog: Catalog, table: Table, name: str) -> Iterator[Refusal]:
-    for key in table.details.foreign_keys if table.details else ():
-        if name.lower() in map(str.lower, key.columns):
-            yield Refusal(1828, f"Cannot drop column '{name}': needed in a foreign key constraint '{key.name}'")
-    for child, key in references(catalog, table.id, with_itself=True):
-        if name.lower() in map(str.lower, key.referenced):
-            text = f"needed in a foreign key constraint '{key.name}' of table '{child.id}'"
-            yield Refusal(1829, f"Cannot drop column '{name}': {text}")
-
-
-def of_retyped_column(catalog: Catalog, table: Table, old: Column, new: Column) -> Iterator[Refusal]:
-    """A column of a foreign key, on either side, may not get another type."""
-    named = {name.lower() for key in (table.details.foreign_keys if table.details else ()) for name in key.columns}
-    named |= {name.lower() for _, key in references(catalog, table.id, with_itself=True) for name in key.referenced}
-    if old.name.lower() in named and old.type is not new.type:
-        text = f"Referencing column '{old.name}' and referenced column in a foreign key constraint are incompatible."
-        yield Refusal(3780, text)
 
 
 def of_dropped_table(

@@ -20,7 +20,6 @@ from ticdc_bridge.schemas.model.type_text import type_text
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.ddl_check.refusals import keys
 from ticdc_bridge.service.ddl_check.refusals.definitions import (
-    MAX_COLUMNS,
     Refusal,
     SqlModes,
     charset_of,
@@ -71,8 +70,6 @@ def _of_statement(catalog: Catalog, statement: ddl.Statement, db: str, modes: Sq
             table = catalog.table(statement.table.in_db(db))
             if table is not None:
                 yield from Alteration(catalog, table, db, modes).refusals(statement.clauses)
-            elif existing := catalog.exists(statement.table.in_db(db)):
-                yield Refusal(1347, f"'{existing}' is not BASE TABLE")
         case ddl.DropTables() if statement.temporary != "local":
             ids = [name.in_db(db) for name in statement.tables]
             for id_ in ids:
@@ -99,14 +96,10 @@ def _of_create(catalog: Catalog, s: ddl.CreateTable, db: str, modes: SqlModes) -
         if catalog.table(source) is None:
             yield Refusal(1146, f"Table '{source}' doesn't exist", certain=False)
         return
-    if not s.columns:
-        yield Refusal(1113, "A table must have at least 1 column")
     yield from of_options(s.options)
     database = catalog.databases.get(id_.db)
     charset = charset_of(s.options.charset, s.options.collate, database.charset if database else DEFAULT)
     yield from of_twice([c.name for c in s.columns])
-    if len(s.columns) > MAX_COLUMNS:
-        yield Refusal(1117, "Too many columns")
     for defined in s.columns:
         yield from of_definition(defined, charset, modes, added=False)
         yield from of_dependency(defined, s.columns)
@@ -121,26 +114,14 @@ def _of_create(catalog: Catalog, s: ddl.CreateTable, db: str, modes: SqlModes) -
     table = Table(id_, made, (), charset.name, charset.collate)
     yield from keys.of_indexes(table, indexes)
     yield from keys.of_automatic(s.columns, indexes)
-    foreign = [index for index in s.indexes if index.kind == "foreign"]
-    for index in foreign:
+    for index in s.indexes:
         yield from keys.of_foreign_key(catalog, table, index)
-    names = [index.name.lower() for index in foreign if index.name]
-    for name in dict.fromkeys(n for n in names if names.count(n) > 1):
-        yield Refusal(1826, f"Duplicate foreign key constraint name '{name}'")
-    if foreign and s.partitioned_by is not None:
-        yield Refusal(1506, "Foreign key clause is not yet supported in conjunction with partitioning")
 
 
 # ---- ALTER TABLE
 NULL_IN_PRIMARY_KEY: Final = Refusal(
     1171, "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead"
 )
-# Clauses that TiDB parses and does not do.
-_UNSUPPORTED: Final = {
-    "CHECK PARTITION": "check partition", "REBUILD PARTITION": "rebuild partition",
-    "OPTIMIZE PARTITION": "optimize partition", "REPAIR PARTITION": "repair partition",
-    **dict.fromkeys(("IMPORT TABLESPACE", "DISCARD TABLESPACE", "FORCE"), "ALTER TABLE specification"),
-}  # fmt: skip
 _OPTIONS: Final = frozenset((
     "SHARD_ROW_ID_BITS", "AUTO_INCREMENT", "AUTO_ID_CACHE", "AUTO_RANDOM_BASE", "PLACEMENT POLICY", "ROW_FORMAT",
     "TTL", "TTL_ENABLE", "TTL_JOB_INTERVAL", "STORAGE_CLASS", "AFFINITY", "ENGINE_ATTRIBUTE",
@@ -175,7 +156,8 @@ class Alteration:
 
     def refusals(self, clauses: tuple[ddl.Clause, ...]) -> Iterator[Refusal]:
         for clause in clauses:
-            yield from _CLAUSES[type(clause)](self, clause)
+            if rule := _CLAUSES.get(type(clause)):
+                yield from rule(self, clause)
         yield from _of_together(self.table, clauses)
 
     @property
@@ -228,8 +210,6 @@ def _add_columns(alteration: Alteration, clause: ddl.AddColumns) -> Iterator[Ref
             yield Refusal(3106, text)
         yield from of_definition(defined, alteration.charset, alteration.modes, added=True)
         yield from of_dependency(defined, [*table.columns, *clause.columns])
-    if len(table.columns) + len(clause.columns) > MAX_COLUMNS:
-        yield Refusal(1117, "Too many columns")
     if clause.position and clause.position.after and not alteration.find(clause.position.after):
         yield alteration.unknown(clause.position.after)
     for index in clause.indexes:
@@ -270,7 +250,6 @@ def _change_column(alteration: Alteration, clause: ddl.ChangeColumn) -> Iterator
         except DdlError:
             return
         yield from _of_type(old, new, alteration, auto_random=defined.auto_random)
-        yield from keys.of_retyped_column(alteration.catalog, table, old, new)
         if old.type is not new.type or old.length != new.length or old.charset != new.charset:
             yield from keys.of_changed(table, [new], old.name)
 
@@ -310,9 +289,6 @@ def _of_type(old: Column, new: Column, alteration: Alteration, *, auto_random: b
             yield refusal
     if old.virtual != new.virtual:
         yield Refusal(3106, "'Changing the STORED status' is not supported for generated columns.")
-    elif new.generated is not None and old.generated != new.generated and (indexed or not new.virtual):
-        what = "an indexed column" if new.virtual else "a stored column"
-        yield Refusal(3106, f"'modifying {what}' is not supported for generated columns.")
 
 
 def _needs_rewriting(old: Column, new: Column) -> bool:
@@ -336,10 +312,7 @@ def _needs_rewriting(old: Column, new: Column) -> bool:
 
 
 def _of_charset(before: Charset, after: Charset, indexed: str = "") -> Iterator[Refusal]:
-    """A table or a column gets another character set or collation; both are known by name.
-
-    indexed: the column's name where it has an index.
-    """
+    """Another character set or collation, known by name. indexed: the column's name where it has an index."""
     if not (before.name and after.name):
         return
     alike = before.collate == after.collate or any({before.collate, after.collate} <= {*each} for each in _COMPATIBLE)
@@ -348,8 +321,6 @@ def _of_charset(before: Charset, after: Charset, indexed: str = "") -> Iterator[
         yield Refusal(8200, f"Unsupported modifying collation {text}")
     elif before.name != after.name and (before.name, after.name) not in _CHARSETS:
         yield Refusal(8200, f"Unsupported modify charset from {before.name} to {after.name}")
-    elif before.name == after.name and before.collate != after.collate and before.name not in ("utf8", "utf8mb4"):
-        yield Refusal(8200, f"Unsupported modify change collate from {before.collate} to {after.collate}")
 
 
 def _rename_column(alteration: Alteration, clause: ddl.RenameColumn) -> Iterator[Refusal]:
@@ -370,7 +341,6 @@ def _drop_column(alteration: Alteration, clause: ddl.DropColumn) -> Iterator[Ref
             yield Refusal(1091, f"Can't DROP '{clause.name}'; check that column/key exists")
         return
     yield from alteration.of_leaving(old.name)
-    yield from keys.of_dropped_column(alteration.catalog, table, old.name)
     if len(table.columns) == 1:
         yield Refusal(1090, f"can't drop only column {old.name} in table {table.id.table}")
     if any(old.name in i.columns and (i.name == PRIMARY or len(i.columns) > 1) for i in table.indexes):
@@ -394,9 +364,6 @@ def _add_index(alteration: Alteration, clause: ddl.AddIndex) -> Iterator[Refusal
     if clause.if_not_exists and find(alteration.table.indexes, clause.index.name):
         return
     yield from keys.of_indexes(alteration.table, [clause.index])
-    if clause.index.kind == "primary" and clause.index.clustered:
-        text = "Adding clustered primary key is not supported. Please consider adding NONCLUSTERED primary key instead"
-        yield Refusal(8200, text)
     yield from keys.of_foreign_key(alteration.catalog, alteration.table, clause.index)
 
 
@@ -416,7 +383,6 @@ def _rename_index(alteration: Alteration, clause: ddl.RenameIndex) -> Iterator[R
 
 
 def of_rename(catalog: Catalog, old: TableId, new: ddl.TableName, db: str) -> Iterator[Refusal]:
-    """A table that gets another name."""
     target = new.in_db(db)
     yield from of_name(new.table, 1103, "table")
     if target.folded != old.folded and catalog.exists(target):
@@ -448,25 +414,12 @@ def _convert(alteration: Alteration, clause: ddl.ConvertTo) -> Iterator[Refusal]
     yield from keys.of_changed(table, [replace(c, charset=after.name) for c in texts if c.charset != after.name])
 
 
-def _no_column_effect(alteration: Alteration, clause: ddl.NoColumnEffect) -> Iterator[Refusal]:
-    table = alteration.table
-    if clause.what in _UNSUPPORTED:
-        yield Refusal(8200, f"Unsupported {_UNSUPPORTED[clause.what]}")
-    elif clause.what.startswith("ALTER INDEX") and find(table.indexes, clause.name) is None:
-        yield Refusal(1176, f"Key '{clause.name}' doesn't exist in table '{table.id.table}'")
-    elif clause.what == "DROP FOREIGN KEY" and table.details is not None:
-        known = table.details.foreign_keys
-        if not (keys.find_key(known, clause.name) or keys.find_key(known, "")):
-            yield Refusal(1091, f"Can't DROP '{clause.name}'; check that column/key exists")
-
-
 _CLAUSES: Final[dict[type, Callable[[Alteration, Any], Iterator[Refusal]]]] = {
     ddl.AddColumns: _add_columns, ddl.ChangeColumn: _change_column, ddl.RenameColumn: _rename_column,
-    ddl.DropColumn: _drop_column,
-    ddl.SetDefault: _set_default, ddl.AddIndex: _add_index, ddl.DropIndex: _drop_index, ddl.RenameIndex: _rename_index,
+    ddl.DropColumn: _drop_column, ddl.SetDefault: _set_default, ddl.AddIndex: _add_index, ddl.DropIndex: _drop_index,
+    ddl.RenameIndex: _rename_index,
     ddl.RenameTo: lambda a, clause: of_rename(a.catalog, a.table.id, clause.new, a.db),
-    ddl.SetOptions: _set_options, ddl.ConvertTo: _convert, ddl.ExchangePartition: lambda _, __: iter(()),
-    ddl.NoColumnEffect: _no_column_effect,
+    ddl.SetOptions: _set_options, ddl.ConvertTo: _convert,
 }  # fmt: skip
 
 
@@ -483,8 +436,6 @@ def _of_together(table: Table, clauses: Sequence[ddl.Clause]) -> Iterator[Refusa
     for clause in counted:
         if isinstance(clause, ddl.RenameTo) and clause.new.in_db(table.id.db).folded != table.id.folded:
             yield Refusal(8200, "Unsupported multi schema change for rename table")
-        elif isinstance(clause, ddl.NoColumnEffect) and clause.what == "ADD PARTITION":
-            yield Refusal(8200, "Unsupported multi schema change for add partition")
     seen = set[tuple[str, str]]()
     uses = [use for clause in counted for use in _uses(table, clause)]
     for use, what, name in sorted(uses, key=lambda entry: (entry[1], entry[0])):  # columns, then indexes

@@ -37,10 +37,7 @@ def normalized_text(node: model.Node, type_names: Iterable[str] = ()) -> str:
 
 
 def unordered_text(node: model.Node, type_names: Iterable[str] = (), *, normalized: bool = False) -> str:
-    """A text that is the same for schemas that Java's `Schema.equals` and Confluent's `AvroSchema` take for equal.
-
-    Properties, also within values, and aliases have no order there, and `error` is `record`. Nobody is shown this text.
-    """
+    """A text that is the same for schemas that Java's `Schema.equals` and Confluent's `AvroSchema` take for equal."""
     writer = _UnorderedNormalWriter if normalized else _UnorderedWriter
     return writer(set(type_names)).text(node, "")
 
@@ -243,10 +240,7 @@ def _is_huge(value: Any) -> bool:
 
 
 def convert_default(node: model.Node, value: Any) -> str:
-    """A default as the type's own value would print: 1 of a double is 1.0, and what has names is sorted by them.
-
-    Of a union within a default the first branch counts that the value is valid for.
-    """
+    """A default as its type prints it: 1 of a double is 1.0, names sorted, a union by its first valid branch."""
     match node:
         case model.Union():
             fitting = (branch for branch in node.branches if is_valid_default(branch, value))

@@ -60,10 +60,7 @@ class AmbiguousAlias(ValueError):
 
 
 def incompatibilities(reader: model.Node, writer: model.Node) -> list[AvroIncompatibility]:
-    """Everything that keeps `reader` from reading what `writer` wrote; [] when nothing does.
-
-    Raises AmbiguousAlias, ComparisonTooLarge.
-    """
+    """What keeps `reader` from reading what `writer` wrote. Raises AmbiguousAlias, ComparisonTooLarge."""
     return _Comparison().compare(reader, writer, ())
 
 
@@ -149,10 +146,7 @@ class _Comparison:
 def find_matching(
     reader: model.Record, index: int, writer: model.Record, by_name: dict[str, model.Field]
 ) -> model.Field | None:
-    """The writer's field of the name of the reader's field at `index`, or of one of its aliases.
-
-    Raises AmbiguousAlias, also for a field that has its own name as an alias (as Avro does).
-    """
+    """The writer's field of the reader's name or alias. Raises AmbiguousAlias, also for an alias equal to the name."""
     field = reader.fields[index]
     matches = [by_name[name] for name in (field.name, *field.aliases) if name in by_name]
     if len(matches) > 1:

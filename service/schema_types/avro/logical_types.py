@@ -1,9 +1,8 @@
 """Changes that Avro's rules do not see and that make readers take one value for another.
 
-Avro compares physical types: `bytes` stays `bytes` when a decimal's scale changes, a long stays a long when
-milliseconds become microseconds, and bytes may be read as a string. TiCDC makes such changes when a column's
-DECIMAL(p,s) is altered, or `avro-decimal-handling-mode` is switched (precise: bytes with a decimal; string: text).
-Also here: which logical types Avro takes for such (Apache Avro 1.12, `LogicalTypes`).
+Avro compares physical types: `bytes` stays `bytes` when a decimal's scale changes. TiCDC makes such changes when a
+column's DECIMAL(p,s) is altered, or `avro-decimal-handling-mode` is switched. Also here: which logical types Avro takes
+for such (Apache Avro 1.12, `LogicalTypes`).
 """
 
 import math

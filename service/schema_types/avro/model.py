@@ -1,7 +1,6 @@
-"""An Avro schema as a tree of nodes.
+"""An Avro schema as a tree of nodes: a named type is one object however often it is used, so recursion is a cycle.
 
-A named type is one object however often it is used, so recursion is a cycle in the tree. Nodes compare by identity:
-the compatibility check remembers pairs of nodes, as Java's does.
+Nodes compare by identity: the compatibility check remembers pairs of nodes, as Java's does.
 """
 
 from collections.abc import Callable
@@ -9,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-
 
 MISSING: Final = object()
 """The default of a field that has none (`null` is a default)."""
@@ -104,9 +102,7 @@ class PendingName(Node):
 
 def union_name(node: Node) -> str:
     """The name that is unique within a union: the full name of a named type, else the type."""
-    if isinstance(node, NamedType | PendingName):
-        return node.fullname
-    return node.kind
+    return node.fullname if isinstance(node, NamedType | PendingName) else node.kind
 
 
 def names_nothing(node: Node) -> bool:
@@ -151,10 +147,7 @@ def is_valid_default(node: Node, value: Any) -> bool:
 
 
 def _valid(node: Node, value: Any, answers: dict[tuple[int, int], bool]) -> bool:
-    """`answers` remembers what was answered: nested unions would ask the same again and again, twice as often a level.
-
-    A default that needs itself (a record whose field defaults to that record) is not valid.
-    """
+    """`answers`: what was answered, as nested unions ask again and again. A default that needs itself is not valid."""
     if not isinstance(node, Union | Array | Map | Record):
         return _CHECKS[node.kind](value)
     key = (id(node), id(value))

@@ -58,11 +58,7 @@ _FIELD_RESERVED: Final = frozenset({"default", "doc", "name", "order", "type", "
 
 
 def parse(text: str, named_types: Mapping[str, model.NamedType] | None = None, *, strict: bool = True) -> model.Node:
-    """Parse `text`; `named_types` are types of references by full name.
-
-    `strict` False reads what the store holds already: defaults and names are not checked again.
-    Raises AvroSchemaError.
-    """
+    """`named_types`: of references, by full name; `strict` False: of the store, not checked. Raises AvroSchemaError."""
     types = named_types or {}
     try:
         return parse_by_fields(text, types, strict) or parse_document(text, types, strict)
@@ -304,7 +300,6 @@ class _Parser:
         return self.define(model.Fixed("fixed", *head, size=size, props=other_properties(value, _SCHEMA_RESERVED)))
 
     def head(self, value: dict[str, Any], space: str) -> tuple[str, str, str | None, list[str]]:
-        """Name, namespace, doc and full aliases of a named type."""
         name = required_text(value, "name", "No name in schema")
         namespace = optional_text(value, "namespace")
         if "." in name:

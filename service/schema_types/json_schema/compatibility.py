@@ -43,7 +43,6 @@ MAX_DIFFERENCES: Final = 5_000
 MAX_PATTERN_SECONDS: Final = 0.12
 """Of one comparison; a registration makes four at most, in both directions and once more when it is refused."""
 
-
 _Found = list[SchemaDifference]
 _Task = Generator[Any, Any, _Found]
 """A comparison: yields those it needs, is sent their results, returns its own."""
@@ -253,7 +252,6 @@ class _Comparison:
     def additional(
         self, before: model.Object | model.Array, after: model.Object | model.Array, what: str, step: str
     ) -> _Task:
-        """Additional properties or items."""
         if before.additional and not after.additional:
             return self.of(f"ADDITIONAL_{what}_REMOVED", step)
         if before.additional != after.additional:
@@ -378,7 +376,6 @@ class _Comparison:
         return differences + self.limits("contains", before, after)
 
     def items(self, before: model.Array, after: model.Array) -> _Task:
-        """Tuples, item by item."""
         differences: _Found = []
         self.spend(max(len(before.items), len(after.items)))
         for at in range(max(len(before.items), len(after.items))):

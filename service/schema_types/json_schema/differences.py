@@ -84,7 +84,6 @@ def limit(keyword: str) -> str:
 _UPPER: Final = ("maxLength", "maximum", "exclusiveMaximum", "maxProperties", "maxItems", "maxContains")
 _LOWER: Final = ("minLength", "minimum", "exclusiveMinimum", "minProperties", "minItems", "minContains")
 
-
 TEXTS: Final[dict[str, str]] = {
     "SCHEMA_ADDED": "", "TYPE_NARROWED": _TYPE, "TYPE_CHANGED": _TYPE,
     **{f"{limit(keyword)}_ADDED": _KEYWORD for keyword in (*_UPPER, *_LOWER, "multipleOf", "pattern")},
@@ -109,7 +108,6 @@ TEXTS: Final[dict[str, str]] = {
     "ENUM_ARRAY_CHANGED": _TYPE, "COMBINED_TYPE_CHANGED": _TYPE, "COMBINED_TYPE_SUBSCHEMAS_CHANGED": _TYPE,
     "PRODUCT_TYPE_EXTENDED": _LONGER, "SUM_TYPE_NARROWED": _FEWER, "NOT_TYPE_EXTENDED": _LONGER,
 }  # fmt: skip
-
 
 LENIENT: Final = frozenset(
     {
@@ -165,7 +163,6 @@ ORDER: Final = {
 }  # fmt: skip
 """The bounds of each type in the order Confluent reports them."""
 
-
 _EXACT: Final = Context(prec=4000)
 
 
@@ -186,14 +183,12 @@ def bounds(
 
 
 def pattern_change(before: model.Text, after: model.Text) -> str | None:
-    """The difference of two `pattern`, if it breaks anything."""
     if after.pattern is None or after.pattern == before.pattern:
         return None
     return "PATTERN_ADDED" if before.pattern is None else "PATTERN_CHANGED"
 
 
 def values_change(before: model.Values, after: model.Values) -> str | None:
-    """The difference of two `enum` or `const`, if it breaks anything."""
     if before.values <= after.values:
         return None
     narrowed = before.keyword == "enum" and before.values > after.values
@@ -201,7 +196,6 @@ def values_change(before: model.Values, after: model.Values) -> str | None:
 
 
 def multiple_of(before: model.Number | None, after: model.Number | None) -> str | None:
-    """The difference of two `multipleOf`, if it breaks anything."""
     if after is None or before == after:
         return None
     if before is None:

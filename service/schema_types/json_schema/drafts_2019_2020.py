@@ -1,8 +1,7 @@
-"""Drafts 2019-09 and 2020-12: what a schema object says.
+"""Drafts 2019-09 and 2020-12, both read as 2020-12: what a schema object says.
 
 Confluent reads these with another parser (json-sKema) and turns the result into the shape of the older drafts: every
-keyword is a schema of its own, those of one type are merged, the rest becomes an `allOf`. Both drafts are read as
-2020-12.
+keyword is a schema of its own, those of one type are merged, the rest becomes an `allOf`.
 """
 
 from collections.abc import Callable

@@ -67,7 +67,6 @@ def build(fields: Fields) -> model.Node:
 
 
 def combine_nodes(location: model.SchemaLocation, nodes: list[model.Node]) -> model.Node:
-    """All nodes of one schema object as one."""
     if not nodes:
         return model.Empty()
     if len(nodes) > 1:
@@ -86,7 +85,6 @@ def counts(fields: Fields) -> dict[str, model.Number]:
 
 
 def subschema(location: model.SchemaLocation, node: model.Node) -> model.SchemaLocation:
-    """A part of the object at `location` as a place of its own."""
     return model.SchemaLocation(location.raw, location.document, location.base, location, node=node)
 
 

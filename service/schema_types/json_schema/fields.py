@@ -14,17 +14,13 @@ from ticdc_bridge.service.schema_types.json_schema.pattern import problem
 AddChild = Callable[[Json, SchemaLocation, str], SchemaLocation]
 Resolve = Callable[[SchemaLocation, str], SchemaLocation]
 
-
 _PYTHON: Final[dict[str, tuple[type, ...]]] = {
     "String": (str,), "Boolean": (bool,), "Number": (int, Decimal), "JsonArray": (list,), "JsonObject": (dict,),
 }  # fmt: skip
 
 
 class Fields:
-    """The keywords of the schema object at `location`.
-
-    Every reader gives None (or nothing) for a keyword that is missing and raises InvalidSchema for a wrong type.
-    """
+    """The keywords of a schema object, None or nothing for a missing one. InvalidSchema for a wrong type."""
 
     def __init__(self, location: SchemaLocation, raw: dict[str, Json], child: AddChild, resolve: Resolve) -> None:
         self.location = location
@@ -94,7 +90,6 @@ class Fields:
         return self._child(self.raw[keyword], self.location, keyword) if keyword in self.raw else None
 
     def at(self, value: Json, *steps: str) -> SchemaLocation:
-        """A schema below this one, reached over the steps."""
         return self._child(value, self.location, "/".join(steps))
 
     def schemas(self, keyword: str) -> list[SchemaLocation]:
@@ -118,7 +113,6 @@ class Fields:
         return {name: names for name, names in lists.items() if names}
 
     def target(self) -> SchemaLocation:
-        """The target of `$ref`."""
         return self.resolve_reference(self.string("$ref") or "")
 
     def resolve_reference(self, reference: str) -> SchemaLocation:

@@ -1,7 +1,6 @@
 """From a JSON text to the model: every schema object that can be reached is read and checked.
 
-Works off a list instead of calling itself, so that neither nesting nor a chain of references can exhaust the stack, and
-gives each object one place, so that schemas that contain themselves end.
+Works off a list instead of calling itself, so that no nesting or chain of references exhausts the stack.
 """
 
 from collections.abc import Sequence
@@ -31,10 +30,7 @@ _DRAFTS: Final = {
 
 
 def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> SchemaLocation:
-    """Read a schema; `referenced` are (name, schema) of what it may refer to by name.
-
-    Returns the root's place with everything below it read. Raises InvalidSchema.
-    """
+    """The root's place with all below it read; `referenced`: (name, schema). Raises InvalidSchema."""
     if not isinstance(root, dict | bool):
         raise InvalidSchema(f"expected an object or boolean at the root, found {kind_of(root)}")
     documents = [(name, with_definitions(value)) for name, value in referenced]
@@ -42,10 +38,7 @@ def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> SchemaLocat
 
 
 def with_definitions(root: Any) -> Any:
-    """A document whose outermost `definitions` can also be found as `$defs`, in every draft, as Confluent merges them.
-
-    An entry that is in both is that of `$defs`.
-    """
+    """A document whose outermost `definitions` are also `$defs` in every draft, as Confluent has them; `$defs` win."""
     definitions = root.get("definitions") if isinstance(root, dict) else None
     if not definitions or not isinstance(definitions, dict) or not isinstance(root.get("$defs", {}), dict):
         return root

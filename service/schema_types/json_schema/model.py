@@ -18,7 +18,6 @@ class ValueNumbers:
         self._kept: list[Json] = []  # so that no id() is given to another value
 
     def of(self, value: Json) -> int:
-        """The number of a value."""
         waiting = [(value, False)]
         while waiting:
             item, ready = waiting.pop()
@@ -49,10 +48,8 @@ class ValueNumbers:
 
 Number = int | Decimal
 
-
 ALL, ANY, ONE = "allOf", "anyOf", "oneOf"
 CRITERIA: Final = (ALL, ANY, ONE)
-
 
 _SHOWN_STEPS, _SHOWN_POINTER = 400, 400
 
@@ -84,10 +81,7 @@ class Node:
 
 @dataclass(eq=False, slots=True)
 class SchemaLocation:
-    """A schema inside a document. `node` is None until the loader has come to it.
-
-    `base` is the URI that references in it are relative to, `parent` and `step` say how it was reached.
-    """
+    """A schema inside a document; node None until loaded. `base`: URI of its references; `parent`, `step`: its path."""
 
     raw: Json
     document: Document

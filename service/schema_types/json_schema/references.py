@@ -1,8 +1,7 @@
 """What a `$ref` leads to: a place in the same text, a schema with an id or anchor, or a schema registered by name.
 
-Names of references are URIs relative to the `$id` of the schema that was sent (captures `json-references` of
-json-protobuf.jsonl). Nothing is ever fetched. Of JSON Schema's own meta-schemas only the types of
-most keywords are known; another part of one stands for "anything".
+Names of references are URIs relative to the `$id` of the schema that was sent. Nothing is ever fetched. Of JSON
+Schema's own meta-schemas only the types of most keywords are known; another part stands for "anything".
 """
 
 import re
@@ -126,7 +125,6 @@ class Library:
         return None
 
     def find_embedded(self, document: Document, uri: str) -> Found | None:
-        """A schema inside a document by the URI of its id or anchor."""
         if document.ids is None:
             document.ids = ids_of(document)
         entry = document.ids.get(uri)
@@ -159,10 +157,7 @@ def document_of(document: Document) -> Found:
 
 
 def child_values(value: Json, step: str) -> list[Json]:
-    """The target of a step of a JSON pointer: a member of an object or an item of a list, alone in a list; [] if none.
-
-    A plus also stands for a space, as Confluent's parsers read it.
-    """
+    """The target of a step of a JSON pointer (a plus may be a space), alone in a list; [] if none."""
     if isinstance(value, list):
         return value[int(step) :][:1] if _INDEX.fullmatch(step) else []
     if not isinstance(value, dict):

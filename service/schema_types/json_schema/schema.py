@@ -28,9 +28,7 @@ _SHOWN_CHARACTERS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JsonSchema:
-    """`referenced` is what it may refer to by name, the first of a name counts; `lenient` widens what its comparison
-    accepts.
-    """
+    """`referenced`: what it may refer to, the first of a name counts; `lenient` widens what its comparison accepts."""
 
     text: str
     value: Json

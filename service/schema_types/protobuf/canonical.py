@@ -47,7 +47,6 @@ class IndentedText:
 
 _Value = TypeVar("_Value", int | model.Span, int | str | model.Span)
 
-
 _MAX_INT = 2**31 - 1
 _DEFAULT_KINDS = {"bool": model.BOOLEAN, "string": model.STRING} | dict.fromkeys(
     model.SCALARS - {"bool", "string"}, model.NUMBER
@@ -159,13 +158,13 @@ class _Printer:
         self.block(
             f"message {message.name}",
             [
-                (lambda: self.reserved(message.reserved)) if message.reserved else None,
+                (lambda: self.ranges("reserved", message.reserved)) if message.reserved else None,
                 self.option_section(message.options),
                 (lambda: self.fields(message.fields)) if message.fields else None,
                 # Confluent starts the section even when normalizing leaves no oneof to show.
                 (lambda: self.oneofs(oneofs)) if message.oneofs else None,
                 (lambda: self.groups(message.groups)) if message.groups else None,
-                (lambda: self.extensions(extensions)) if extensions else None,
+                (lambda: self.ranges("extensions", extensions)) if extensions else None,
                 (lambda: self.extend_lines(extends)) if extends else None,
                 (lambda: self.type_lines(types)) if types else None,
             ],
@@ -177,7 +176,7 @@ class _Printer:
             constants = sorted(constants, key=lambda entry: (entry.tag, entry.name))
 
         def body() -> None:
-            self.reserved(enum.reserved)
+            self.ranges("reserved", enum.reserved)
             self.option_lines(self.options.written_options(enum.options))
             for constant in constants:
                 self.lines.add(f"{constant.name} = {constant.tag}{self.brackets(constant.options)};")
@@ -225,13 +224,9 @@ class _Printer:
             sections = [partial(self.fields, group.fields)] if group.fields else []
             self.block(f"{label}group {group.name} = {group.tag}", sections)
 
-    def reserved(self, statements: Sequence[model.Reserved]) -> None:
+    def ranges(self, keyword: str, statements: Sequence[Sequence[_Value]]) -> None:
         for values in statements if self.scope is None else split_values(statements):
-            self.lines.add(f"reserved {', '.join(map(self.range_text, values))};")
-
-    def extensions(self, statements: Sequence[model.Extensions]) -> None:
-        for values in statements if self.scope is None else split_values(statements):
-            self.lines.add(f"extensions {', '.join(map(self.range_text, values))};")
+            self.lines.add(f"{keyword} {', '.join(map(self.range_text, values))};")
 
     def range_text(self, value: int | str | model.Span) -> str:
         if isinstance(value, str):

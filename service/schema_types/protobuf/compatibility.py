@@ -1,8 +1,7 @@
-"""Can data written with one Protobuf schema be read with another? The verdicts and messages of Confluent.
+"""Can data written with one Protobuf schema be read with another? Confluent's verdicts and messages (captured).
 
-Rules: Confluent's, as the captures show them; fields are matched by number within a message, messages by name.
-Only what is incompatible is listed: new messages and fields, renamed fields, anything about enums, services, options
-and reserved numbers is compatible to Confluent.
+Fields are matched by number within a message, messages by name. New messages and fields, renamed fields, anything
+about enums, services, options and reserved numbers is compatible to Confluent.
 """
 
 from __future__ import annotations
@@ -73,8 +72,6 @@ class ProtobufIncompatibility:
 
 @dataclass(frozen=True, slots=True)
 class ComparedSchema:
-    """A schema with the names it may use."""
-
     file: File
     types: DeclaredNames
 
@@ -228,8 +225,6 @@ class _Comparison:
 
 
 class _Fields:
-    """The fields of a message by number, those in oneofs included."""
-
     def __init__(self, message: Message) -> None:
         self.by_tag = {field.tag: field for field in message.fields}
         self.oneof: dict[int, str] = {}

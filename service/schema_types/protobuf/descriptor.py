@@ -129,7 +129,6 @@ def service_of(service: Any) -> model.Service:
 
 
 def extends_of(fields: Iterable[Any], proto3: bool) -> list[model.Extend]:
-    """Extensions by the message they extend."""
     by_extendee: dict[str, list[model.Field]] = {}
     for field in fields:
         by_extendee.setdefault(field.extendee, []).append(field_of(field, label_of(field, proto3), proto3))
@@ -156,7 +155,6 @@ def label_of(field: Any, proto3: bool) -> str | None:
 
 
 def options_of(options: Any) -> list[model.Option]:
-    """The options that are set, of those in OPTIONS."""
     result = []
     for name in OPTIONS[options.DESCRIPTOR.name]:
         if options.HasField(name):
@@ -215,7 +213,6 @@ _CONFLUENT: Final = {
 
 @cache
 def known_files() -> Mapping[str, File]:
-    """Every built-in file by its import path."""
     files = {}
     for package, names in _GOOGLE.items():
         for name in names.split():

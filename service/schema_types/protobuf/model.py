@@ -1,7 +1,4 @@
-"""A `.proto` file as the registry keeps it: declarations in their order, types as they were written.
-
-Nothing is resolved here and little is checked: numbers may repeat, imports may lead nowhere (measured).
-"""
+"""A `.proto` file as the registry keeps it: declarations in their order, types as written, nothing resolved."""
 
 from __future__ import annotations
 
@@ -94,8 +91,6 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """Fields that are added to the message `name`."""
-
     name: str
     fields: list[Field] = field(default_factory=list)
 

@@ -30,7 +30,6 @@ class OptionPrinter:
         self._ignore_extensions = ignore_extensions
 
     def written_options(self, options: Sequence[model.Option]) -> list[model.Option]:
-        """The options that are written, in their order."""
         printable = list(options)
         if self._ignore_extensions:
             printable = [entry for entry in printable if not entry.parenthesized or entry.name.startswith(_CONFLUENT)]

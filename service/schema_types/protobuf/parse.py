@@ -102,7 +102,6 @@ class _Parser(TokenReader):
         return option
 
     def open(self) -> str:
-        """The name of a declaration and its `{`."""
         name = self.name()
         self.require("{")
         return name

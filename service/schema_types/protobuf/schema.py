@@ -62,10 +62,7 @@ class ProtobufSchema:
         return text_of(tags.change(self.file, add, remove))
 
     def format_text(self, format_: str) -> str:
-        """`serialize_file`: the base64 of a FileDescriptorProto; `ignore_extensions`: no custom options, no extensions.
-
-        Raises ValueError for a schema that no descriptor can hold.
-        """
+        """`serialize_file`: a base64 FileDescriptorProto; `ignore_extensions`: no custom options. Raises ValueError."""
         if format_ == "ignore_extensions":
             return text_of(self.file, ignore_extensions=True)
         if format_ == "serialized":

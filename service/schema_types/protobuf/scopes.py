@@ -1,7 +1,6 @@
 """Which declaration a type name means: Protobuf's rule, from the innermost scope outwards.
 
-All names of a schema, of what it refers to and of the built-in files are one tree of name parts, so that looking a name
-up costs its parts times the depth of the scope, however long the names are.
+All names are one tree of name parts, so that looking a name up costs its parts times the depth of the scope.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from ticdc_bridge.service.schema_types.protobuf.model import Enum, Extend, Field
 
 
 class Origin(NamedTuple):
-    """The version a file comes from."""
-
     subject: str
     version: int
 
@@ -134,7 +131,6 @@ class Scope:
                     yield match
 
     def type(self, name: str) -> DeclaredType | None:
-        """The message or enum that `name` means here."""
         return next((scope.type for scope in self._candidates(name) if scope.type is not None), None)
 
     def extension(self, name: str) -> tuple[str, Field] | None:

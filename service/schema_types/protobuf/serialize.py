@@ -24,17 +24,13 @@ _META: Final = {
     "FieldOptions": "confluent.field_meta", "EnumOptions": "confluent.enum_meta",
     "EnumValueOptions": "confluent.enum_value_meta",
 }  # fmt: skip
-_PARAM: Final = ("key", "value")
-_RULE: Final = ("name", "doc", "expr")
+_META_FIELDS: Final = (("doc", ()), ("params", ("key", "value")), ("tags", ()), ("rules", ("name", "doc", "expr")))
 META_TAG: Final = 1088
 """The number of all of Confluent's extensions of options (confluent/meta.proto)."""
 
 
 def serialize_file(file: model.File, dependencies: Container[str], scope: Scope) -> str:
-    """`dependencies` holds the import paths that lead somewhere; the others are left out.
-
-    Raises ValueError for an option whose value its descriptor does not know.
-    """
+    """`dependencies`: the import paths that lead somewhere. Raises ValueError for an option's unknown value."""
     proto = descriptor_pb2.FileDescriptorProto(name=_NAME)
     if file.syntax is not None:
         proto.syntax = file.syntax
@@ -122,7 +118,6 @@ def set_field(proto: Any, field: model.Field, label: str | None, scope: Scope) -
 
 
 def set_named(proto: Any, field: model.Field) -> None:
-    """Everything but the type and label."""
     proto.name = field.name
     proto.number = field.tag
     if field.default is not None:
@@ -171,10 +166,7 @@ def ends(value: int | model.Span) -> tuple[int, int]:
 
 
 def set_options(proto: Any, options: Iterable[model.Option]) -> None:
-    """The options of OPTIONS, and Confluent's meta data. Others are left out; of one that is repeated the last counts.
-
-    Raises ValueError for a value that is not known.
-    """
+    """The options of OPTIONS (the last of equal ones) and Confluent's meta data. Raises ValueError for a bad value."""
     by_name: dict[str, list[model.Option]] = {}
     for option in options:
         by_name.setdefault(option.name.removeprefix("."), []).append(option)
@@ -184,9 +176,8 @@ def set_options(proto: Any, options: Iterable[model.Option]) -> None:
             set_option(proto.options, described.fields_by_name[name], by_name[name][-1].value)
     meta = by_name.get(_META.get(described.name, ""))
     if meta:
-        proto.options.MergeFromString(
-            delimit(META_TAG, meta_bytes(merge_options([as_map(entry) for entry in meta]).value))
-        )
+        value = merge_options([as_map(entry) for entry in meta]).value
+        proto.options.MergeFromString(delimit(META_TAG, message_bytes("Confluent's meta data", value, _META_FIELDS)))
 
 
 def set_option(options: Any, described: Any, value: model.Value) -> None:
@@ -201,13 +192,6 @@ def set_option(options: Any, described: Any, value: model.Value) -> None:
         setattr(options, described.name, value.lower() == "true")
     else:
         setattr(options, described.name, value)
-
-
-def meta_bytes(value: model.Value) -> bytes:
-    """A `confluent.Meta` message: doc, params, tags, rules."""
-    return message_bytes(
-        "Confluent's meta data", value, (("doc", ()), ("params", _PARAM), ("tags", ()), ("rules", _RULE))
-    )
 
 
 def message_bytes(name: str, value: model.Value, fields: Sequence[tuple[str, Sequence[str]]]) -> bytes:
@@ -234,5 +218,4 @@ def texts(value: model.Value | None) -> list[bytes]:
 
 
 def delimit(tag: int, data: bytes) -> bytes:
-    """A field of the wire type LEN."""
     return uvarint(tag << 3 | 2) + uvarint(len(data)) + data

@@ -1,7 +1,6 @@
 """Tags inside a Protobuf schema: the list `tags` of the options `confluent.message_meta` and `confluent.field_meta`.
 
-A path is the message's name and the field's (`Outer.Inner.field`), without the package; before a field of a oneof the
-oneof's name may stand.
+A path (`Outer.Inner.field`) has no package; before a field of a oneof the oneof's name may stand.
 """
 
 import copy

@@ -62,7 +62,6 @@ class TokenReader:
         return self.text[self.pos]
 
     def accept(self, char: str) -> bool:
-        """Consume `char` if it is the next."""
         if self.peek() != char:
             return False
         self.pos += 1
@@ -113,10 +112,7 @@ class TokenReader:
         return value
 
     def data_type(self, word: str | None = None, depth: int = 0) -> str:
-        """A type name, or a map as `map<key, value>`; `word` is its first word if that was read already.
-
-        At the dots of a name there may be white space and comments.
-        """
+        """A type, or `map<key, value>`; space and comments may stand at dots. `word`: its first, if read already."""
         name = self.word() if word is None else word
         if name != "map":
             while name.endswith(".") or self.peek() == ".":
@@ -183,7 +179,6 @@ class TokenReader:
             self.fail("expected '//' or '/*'", start)
 
     def options(self) -> list[model.Option]:
-        """Options in `[` and `]`, if there are any."""
         result: list[model.Option] = []
         if not self.accept("["):
             return result
@@ -195,7 +190,6 @@ class TokenReader:
                 self.fail("Expected ',' or ']'")
 
     def option(self, separator: str, depth: int = 0) -> model.Option:
-        """A name, the separator and a value."""
         opening = self.peek()
         name = self.name()
         if opening == "[":

@@ -11,10 +11,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine
 
 
 class WriteSession(Protocol):
-    """The one connection that writes, one transaction at a time, and the look-out for what other processes write.
-
-    It connects when it is first needed and again after it was lost. Used by one thread at a time, but for `look`.
-    """
+    """The one connection that writes, made anew after a loss; used by one thread at a time, but for `look`."""
 
     @property
     def connection(self) -> Connection:
@@ -25,10 +22,7 @@ class WriteSession(Protocol):
         """The layout of the tables, as this transaction sees it."""
 
     def begin(self, wait_seconds: float) -> bool:
-        """Start a transaction that is alone until it ends; out: whether others have written since the last one.
-
-        Raises the driver's error, of a kind that is `is_transient`, when the turn does not come within the time.
-        """
+        """Start a transaction that is alone; out: whether others wrote. Raises a transient error after the time."""
 
     def write_together(self, texts: Sequence[tuple[str, list[Any]]]) -> None:
         """Run INSERTs and UPDATEs, each with its values, that do not look at one another's rows."""
@@ -44,20 +38,13 @@ class WriteSession(Protocol):
         """True if the transaction is still open. The database may have given it up, or the connection is lost."""
 
     def commit(self) -> None:
-        """Make the transaction durable, or raise; raises nothing if it is durable.
-
-        Raises the driver's error if nothing was written, and STORE_TIMEOUT if that can't be found out.
-        """
+        """Make the transaction durable. Raises the driver's error if nothing was written, STORE_TIMEOUT if unknown."""
 
     def rollback(self) -> None:
         """End the transaction without a trace; never raises."""
 
     def look(self, max_age: float) -> Future[None] | None:
-        """See whether another process has written, and if so, or if that can't be seen, call `forget`.
-
-        Out: None when that is done, or was done less than `max_age` seconds ago; else what ends when it is. Quick: it
-        never waits for the database.
-        """
+        """See whether others have written; if so, or if unknown, call `forget`. Out: as `ports.Store.refresh`."""
 
     def close(self) -> None: ...
 

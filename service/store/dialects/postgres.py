@@ -231,10 +231,7 @@ class ChangeCounter:
             self._committing = 0
 
     def note_seen(self, number: int, committed: int, last_seen: int) -> None:
-        """The database showed `number`, and `committed` as the last of this process.
-
-        `last_seen`: what had been seen when the question was put.
-        """
+        """The database showed `number`, and `committed` as this process's last. `last_seen`: seen before asking."""
         with self._lock:
             if last_seen <= number <= self._seen or number == committed == self._committing:
                 return

@@ -1,26 +1,27 @@
 """Data files: rows as Parquet, with what add actions tell of them (protocol: "Add File", "Per-file Statistics")."""
 
 import json
+import sys
 import time
 from collections.abc import Sequence
+from datetime import MAXYEAR, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-import pyarrow
-import pyarrow.compute
 import pyarrow.parquet
 
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import Action, Field, UnsupportedTable
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 _MOST_LETTERS, _MOST_DIGITS = 32, 15
 """Of a text that is a bound, as Delta's own writer has them; of a DECIMAL that each reader of JSON has exactly."""
+_BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
+_CALENDAR = {"org.apache.spark.version": "4.0.0"}
+"""By what Spark knows that dates from before 1582 are those of today's calendar: Spark 3 refuses them without it."""
 
 
 def arrow_type(field: Field) -> Any:
@@ -48,7 +49,7 @@ def write_rows(table: Path, rows: Any, fields: Sequence[Field]) -> Action:
         metadata = None if field.id is None else {"PARQUET:field_id": str(field.id)}
         described.append(pa.field(field.physical, arrow_type(field), True, metadata))
     columns = [rows.column(field.name) for field in fields]
-    physical = pa.Table.from_arrays(columns, schema=pa.schema(described))
+    physical = pa.Table.from_arrays(columns, schema=pa.schema(described, _CALENDAR))
     name = f"part-00000-{uuid4()}-c000.snappy.parquet"
     file = table / name
     pyarrow.parquet.write_table(physical, file, compression="snappy", store_decimal_as_integer=True)
@@ -62,19 +63,31 @@ def _statistics(rows: Any) -> dict[str, Any]:
     """numRecords, and the bounds of columns that have some."""
     bounds: dict[str, dict[str, Any]] = {"min": {}, "max": {}}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
-        kinds = pa.types.is_integer, pa.types.is_string, pa.types.is_decimal, pa.types.is_date
-        found = pc.min_max(column).as_py() if any(test(column.type) for test in kinds) else {}
-        if all(map(_is_exact, found.values())):
-            for end, value in found.items():
-                is_date = pa.types.is_date(column.type)
-                bounds[end][name] = str(value) if is_date else float(value) if isinstance(value, Decimal) else value
+        found = pc.min_max(column).as_py() if any(test(column.type) for test in _BOUNDED) else {}
+        made = {end: _bound(value, end) for end, value in found.items()}
+        if None not in made.values():
+            for end, value in made.items():
+                bounds[end][name] = value
     nulls = {name: column.null_count for name, column in zip(rows.column_names, rows.columns, strict=True)}
     ends = {"minValues": bounds["min"], "maxValues": bounds["max"]}
     return {"numRecords": len(rows), **ends, "nullCount": nulls, "tightBounds": True}
 
 
-def _is_exact(value: Any) -> bool:
-    """Whether JSON has a bound as it is; a bound that is left out says nothing."""
+def _bound(value: Any, end: str) -> Any:
+    """The smallest (`min`) or largest value as JSON has it, or a text or time beyond it; None: it is left out, and says
+    nothing.
+    """
     if isinstance(value, Decimal):
-        return len(value.as_tuple().digits) <= _MOST_DIGITS
-    return value is not None and (not isinstance(value, str) or len(value) <= _MOST_LETTERS)
+        if value.as_tuple().exponent == 0:
+            return int(value)
+        is_exact = len(value.as_tuple().digits) <= _MOST_DIGITS and "e" not in str(float(value))
+        return float(value) if is_exact else None
+    if isinstance(value, str) and len(value) > _MOST_LETTERS:
+        most = "" if end == "min" else chr(sys.maxunicode)
+        return value[:_MOST_LETTERS] + most if value[_MOST_LETTERS] < chr(sys.maxunicode) else None
+    if isinstance(value, datetime):  # in milliseconds
+        if value.year == MAXYEAR:
+            return None
+        after = timedelta(microseconds=999 if end == "max" else 0)
+        return (value + after).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return str(value) if isinstance(value, date) else value

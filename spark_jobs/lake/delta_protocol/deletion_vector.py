@@ -23,9 +23,7 @@ _UUID_LENGTH = 20
 
 
 def read_vector(table: Path, descriptor: Mapping[str, Any]) -> BitMap64:
-    """The positions of the rows that are gone. descriptor: of an add action. UnsupportedTable for one that is elsewhere
-    or damaged.
-    """
+    """The positions of the rows that are gone. UnsupportedTable for a vector that is elsewhere or damaged."""
     from pyroaring import BitMap64
 
     if descriptor["storageType"] != "u":
@@ -38,13 +36,14 @@ def read_vector(table: Path, descriptor: Mapping[str, Any]) -> BitMap64:
         raise UnsupportedTable(f"the deletion vector {file.name} is damaged")
     if data[:4] != _MAGIC:
         raise UnsupportedTable("a deletion vector has another format")
-    return BitMap64.deserialize(data[4:])
+    vector = BitMap64.deserialize(data[4:])
+    if len(vector) != descriptor["cardinality"]:
+        raise UnsupportedTable(f"the log has another number of rows for {file.name} than it has")
+    return vector
 
 
 def write_vectors(table: Path, vectors: Mapping[str, BitMap64]) -> tuple[Path | None, dict[str, dict[str, Any]]]:
-    """One file of vectors, and the descriptors of its vectors. vectors: by the paths of their data files; None: there
-    are none.
-    """
+    """A file of vectors (None without any), and their descriptors. vectors: by the paths of their data files."""
     if not vectors:
         return None, {}
     uuid, made, descriptors = uuid4(), bytearray(_FORMAT), dict[str, dict[str, Any]]()

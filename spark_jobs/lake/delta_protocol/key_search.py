@@ -6,16 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 import pyarrow.parquet
 
+from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.lake.delta_protocol.data_file import arrow_type, path_of_file
 from ticdc_bridge.spark_jobs.lake.delta_protocol.deletion_vector import read_vector
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import Action, Field, UnsupportedTable
-
-pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 _AFTER_ALL = (1 << 63) - 1
 
@@ -51,7 +47,8 @@ def find_rows(
     for add in files:
         stats = json.loads(add.get("stats") or "{}")
         lows, highs, nulls = (stats.get(name, {}) for name in ("minValues", "maxValues", "nullCount"))
-        is_older = nulls.get(time.physical, 1) == 0 and highs.get(time.physical, since) < since
+        newest = highs.get(time.physical)
+        is_older = nulls.get(time.physical) == 0 and isinstance(newest, int) and newest < since
         of_file = [(lows.get(name), highs.get(name)) for name in names]
         if not all(map(_meet, of_file, bounds)) or (is_older and newer_only):
             continue
@@ -98,9 +95,13 @@ def _groups(file: Any, names: Sequence[str], bounds: Sequence[tuple[Any, Any]]) 
 
 
 def _read(file: Any, group: int, fields: Sequence[Field]) -> list[Any]:
-    """Columns of a row group, of the types that the table has now: a file may be from before a type was widened."""
+    """Columns of a row group, of the types that the table has now: a file may be from before a type was widened, or
+    from before a column came.
+    """
     rows = file.read_row_group(group, columns=[field.physical for field in fields])
-    return [rows.column(field.physical).cast(arrow_type(field)).combine_chunks() for field in fields]
+    found = {name: rows.column(name) for name in rows.column_names}
+    nothing = pa.chunked_array([pa.nulls(file.metadata.row_group(group).num_rows)])
+    return [found.get(field.physical, nothing).cast(arrow_type(field)).combine_chunks() for field in fields]
 
 
 def _meet(first: tuple[Any, Any], other: tuple[Any, Any]) -> bool:

@@ -27,7 +27,12 @@ _FEATURES = frozenset((
 """Features of tables whose rows can be written as here, unless `_ACTIVE` or a column (`_COLUMN_RULES`) says that one
 asks for more.
 """
-_ACTIVE = re.compile(r"(?i)delta\.((appendOnly|enableChangeDataFeed|enableRowTracking)=true|constraints\..*)")
+_ACTIVE = re.compile(
+    r"(?i)delta\.((appendOnly|enableChangeData(Feed|Capture)|enableRowTracking)=true|columnMapping\.mode=id"
+    r"|(constraints|universalFormat)\..*)"
+)
+_VERSIONS = {"minReaderVersion": 3, "minWriterVersion": 7}
+"""The newest versions of the protocol: those after which features are named one by one."""
 _COLUMN_RULES = (
     "delta.invariants",
     "delta.generationExpression",
@@ -81,8 +86,9 @@ class Snapshot:
     def refuse_others(self) -> None:
         """UnsupportedTable for a table of which a writer has to do more than to write files, vectors and actions."""
         features = {*(self.protocol.get("readerFeatures") or ()), *(self.protocol.get("writerFeatures") or ())}
-        schema = self.metadata["schemaString"].replace('": ', '":')
-        others = [f"Delta's {name}" for name in sorted(features - _FEATURES)]
+        schema = json.dumps(json.loads(self.metadata["schemaString"]), separators=(",", ":"))
+        others = [f"{name} {self.protocol[name]}" for name, newest in _VERSIONS.items() if self.protocol[name] > newest]
+        others += [f"Delta's {name}" for name in sorted(features - _FEATURES)]
         others += [
             f"{name} {value}" for name, value in self.configuration.items() if _ACTIVE.fullmatch(f"{name}={value}")
         ]
@@ -121,24 +127,31 @@ class TransactionLog:
             snapshot = self._load()
         while (actions := self._read_commit(snapshot.version + 1)) is not None:
             snapshot = snapshot.after(snapshot.version + 1, actions)
-        self._last = snapshot, self._stamp(snapshot.version)
+        self._last = snapshot, (stamp := self._stamp(snapshot.version))
+        if stamp is None:  # it may have been removed while newer ones were looked for
+            raise UnsupportedTable("its newest commit is not there any more")
         return snapshot
 
-    def commit(self, version: int, actions: Iterable[Action]) -> bool:
+    def commit(self, version: int, actions: Iterable[Action], files: Sequence[Path]) -> bool:
         """A version with these actions, whole or not at all; False: somebody else made it. OSError where the file
-        system can't do that.
+        system can't do that. files: what was written for it, and is removed where it is not made.
         """
-        temporary = self._folder / f".{uuid4()}.tmp"
+        temporary, is_made = self._folder / f".{uuid4()}.tmp", False
         try:
+            for path in files:  # not after the commit: a machine may stop between the two
+                with path.open("rb") as written:
+                    os.fsync(written.fileno())
             with temporary.open("x") as file:
                 file.writelines(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
                 file.flush()
                 os.fsync(file.fileno())
             os.link(temporary, self._file(version))
+            is_made = True
         except FileExistsError:
             return False
         finally:
-            temporary.unlink(missing_ok=True)
+            for path in (temporary, *(() if is_made else files)):
+                path.unlink(missing_ok=True)
         return True
 
     def _file(self, version: int) -> Path:

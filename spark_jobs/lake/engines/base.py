@@ -68,10 +68,7 @@ class LakeTable(Protocol):
     def exists(self) -> bool: ...
 
     def prepare(self) -> dict[str, str]:
-        """The properties of a table that is there, which is changed after that.
-
-        SetupError STOPPED where this library can't write it.
-        """
+        """The properties of a table that is to be changed. SetupError STOPPED where this library can't write it."""
 
     def column_type(self, kind: str) -> str:
         """The type that a column of this Spark type has in the table. SetupError USAGE where it has none for it."""
@@ -105,9 +102,7 @@ class LakeTable(Protocol):
         """Adds rows. frame: has the table's columns, of its types and in its order."""
 
     def add_files(self, files: Sequence[RowFile]) -> bool:
-        """Adds copies of files, whose columns are some of the table's and of its types, as they are; False: this table
-        does not take them, and nothing was done.
-        """
+        """Adds copies of files that have some of the table's columns, of its types; False: nothing was done."""
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         """Before columns of these types come. have: the types of those that are there."""
@@ -143,18 +138,14 @@ class LakeTable(Protocol):
         """Small files become larger ones; rows stay as they are."""
 
     def expire(self, keep_hours: int) -> None:
-        """Removes versions, or snapshots, that are older, and files that only they need. The number of a stream's last
-        batch stays known.
-        """
+        """Removes older versions or snapshots, and their files. The number of a stream's last batch stays known."""
 
 
 T = TypeVar("T")
 
 
 def convert_errors(error_of: Callable[[Any, Exception], SetupError | None]) -> Callable[[type[T]], type[T]]:
-    """A decorator of classes: what their public methods raise becomes what `error_of` makes of the table and the error;
-    None: it stays as it is.
-    """
+    """A decorator of classes: their public methods raise `error_of(table, error)`, the error itself for None."""
 
     def convert(method: FunctionType) -> Callable[..., Any]:
         @wraps(method)

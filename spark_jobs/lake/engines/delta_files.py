@@ -65,11 +65,7 @@ def facts_in(text: str | None) -> dict[str, str]:
 
 
 def clear_uncreated(spark: SparkSession, path: str) -> None:
-    """Removes the log of a table that was never made. Where there is anything else, nothing is touched.
-
-    A CREATE TABLE that is killed before its commit leaves a folder that Delta takes neither for a table nor for an
-    empty place.
-    """
+    """Removes the log of a table that was never made (CREATE TABLE was killed), where there is nothing else."""
     if is_connect(spark):  # Delta says then that the place is not empty
         return
     jvm: Any = spark._jvm

@@ -51,9 +51,7 @@ def _error_of(table: Deltalake, error: Exception) -> SetupError | None:
 @convert_errors(_error_of)
 @dataclass(frozen=True)
 class Deltalake:
-    """A spark_jobs.lake.engines.base.LakeTable, in a folder of this machine or an object store. SetupError USAGE for a
-    path with any other scheme.
-    """
+    """A LakeTable (lake.engines.base) in a folder or an object store. SetupError USAGE for a path of another scheme."""
 
     spark: SparkSession
     path: str
@@ -62,12 +60,12 @@ class Deltalake:
         url = StoreUrl.of(self.path)
         if "://" in self.path and (url is None or not url.store.deltalake):
             details = (
-                f"delta:{self.path}: by deltalake merge writes to folders and to s3://, gs:// and abfs:// alone;"
+                f"delta:{self.path}: deltalake writes only to folders, s3://, gs:// and abfs://;"
                 f" {Hint.ENGINE} delta-spark writes there"
             )
             raise SetupError("USAGE", details=details)
         if bad := sorted(_MISTAKEN & {*self._location}):
-            details = f"delta:{self.path}: deltalake takes no folder with {' '.join(bad)} in its name"
+            details = f"delta:{self.path}: deltalake can't write to a folder with {' '.join(bad)} in its name"
             raise SetupError("USAGE", details=details)
 
     @property

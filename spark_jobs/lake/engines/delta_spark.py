@@ -21,6 +21,7 @@ _MANY, _merged = 20, Counter[str]()
 """After so many batches into a table in this process (by its path) a warning says what they cost."""
 
 _CHECKS_RETENTION = "spark.databricks.delta.retentionDurationCheck.enabled"
+_LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,10 @@ class SparkDelta(SqlTable):
     @property
     def log_folder(self) -> str | None:
         """Where the table is, if it can be committed to from here (spark_jobs.lake.direct_merge); None: elsewhere."""
-        is_here = "://" not in self.path and not is_connect(self.spark)
+        if "://" in self.path or is_connect(self.spark):
+            return None
+        hadoop: Any = self.spark.sparkContext._jsc.hadoopConfiguration()
+        is_here = str(hadoop.get("fs.defaultFS", "file:")).startswith("file:")
         return delta_files.absolute_path(self.path) if is_here else None
 
     @property
@@ -176,7 +180,11 @@ class SparkDelta(SqlTable):
 
     def expire(self, keep_hours: int) -> None:
         """Numbers of batches are in the log, which VACUUM leaves."""
-        with set_for_now(self.spark, _CHECKS_RETENTION, "false"):  # it refuses less than a week
+        tasks = str(self.spark.conf.get("spark.sql.shuffle.partitions"))
+        with (
+            set_for_now(self.spark, _CHECKS_RETENTION, "false"),  # it refuses less than a week
+            set_for_now(self.spark, _LISTING_TASKS, tasks),  # it lists any folder by as many: 10,000 take a minute
+        ):
             self.spark.sql(f"VACUUM {self._sql_name} RETAIN {keep_hours} HOURS")
 
     def _details(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Rows appended to an Iceberg table, each batch once: who appended it, and its number, stand in the snapshot's summary.
 
-Iceberg has no log of transactions as Delta has; its Flink sink keeps its checkpoints so too. Snapshots that were
-expired are forgotten: a batch comes again soon after a kill or never, so Iceberg's five days are enough.
+Expired snapshots are forgotten: a batch comes again soon after a kill or never, so Iceberg's five days are enough.
 """
 
 import re
@@ -16,10 +15,7 @@ _OTHER_TYPE = re.compile(r"Cannot change column type: [^\n]+")
 
 
 def append(table: SparkIceberg, frame: DataFrame, once: tuple[str, int] | None) -> None:
-    """Appends rows; new columns and wider types widen the table. once: as spark_jobs.lake.tables.append has it.
-
-    SetupError STOPPED where the table has a column of a type that the rows' can't become.
-    """
+    """As spark_jobs.lake.tables.append. SetupError STOPPED for a column whose type the rows' can't become."""
     if "interval" in frame.schema.simpleString():
         table.column_type("interval")
     if not table.exists():

@@ -22,10 +22,7 @@ _TYPES: Final = frozenset(("int", "bigint", "double", "decimal", "string", "bina
 def constant_of(
     spark: SparkSession, properties: Mapping[str, str], data_files: DataFrame, kind: str, value: str
 ) -> Any:
-    """`value` (SQL) as Python has it, if it can be the `initial-default` of a column of type `kind`; else None.
-
-    properties, data_files: the table's. The JVM is out of reach of Spark Connect.
-    """
+    """`value` (SQL) as Python has it, if it can be the `initial-default` of a column of type `kind`; else None."""
     if int(properties.get("format-version", 1)) < _VERSION or kind.split("(")[0] not in _TYPES or is_connect(spark):
         return None
     constant = spark.sql(f"SELECT {value}").collect()[0][0]
@@ -34,10 +31,7 @@ def constant_of(
 
 
 def add(spark: SparkSession, name: str, column: TableColumn, constant: Any) -> bool:
-    """Adds the column in one commit; whether the catalog has kept its `initial-default`. name: of the table, quoted.
-
-    No `write-default` is set: rows that are written later have the value that they come with.
-    """
+    """Adds the column in one commit, without a `write-default`; whether the catalog has kept its `initial-default`."""
     jvm: Any = spark._jvm
     iceberg = jvm.org.apache.iceberg
     kind = iceberg.spark.SparkSchemaUtil.convert(jvm.org.apache.spark.sql.types.DataType.fromDDL(column.type))

@@ -1,7 +1,6 @@
 """Iceberg tables written by Iceberg's runtime for Spark, in Spark's SQL: columns are known by field id.
 
-A rename, a wider type, another order, a comment, a column added or dropped is a change of metadata. The table's own
-properties decide between copy-on-write and merge-on-read (`write.merge.mode` …), its format version and layout.
+The table's properties decide between copy-on-write and merge-on-read (`write.merge.mode` …), and its layout.
 """
 
 from __future__ import annotations
@@ -53,10 +52,7 @@ def _error_of(table: SparkIceberg, error: Exception) -> SetupError | None:
 @convert_errors(_error_of)
 @dataclass(frozen=True)
 class SparkIceberg(SqlTable):
-    """A spark_jobs.lake.engines.base.LakeTable. name: CATALOG.DB.TABLE.
-
-    SetupError USAGE where the session does not know the catalog, or the name has fewer than three parts.
-    """
+    """A LakeTable by CATALOG.DB.TABLE. SetupError USAGE for fewer parts, or a catalog the session does not know."""
 
     name: str
 

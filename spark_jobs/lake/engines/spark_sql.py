@@ -114,11 +114,7 @@ _changed: Final = Condition()
 
 @contextmanager
 def set_for_now(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A session's setting, as it was before at the end.
-
-    Several threads write tables in one session: the setting stays until the last of them is done, and one that needs
-    another value waits for it.
-    """
+    """A session's setting, meanwhile: until the last of several threads is done; another value waits for that."""
     key = session_id(spark), name
     with _changed:
         _changed.wait_for(lambda: key not in _held or _held[key].value == value)

@@ -1,7 +1,6 @@
-"""Classes of our own for Spark's JVM: Java's text, compiled by the compiler that Spark itself has, once a machine.
+"""Classes of our own for Spark's JVM: Java's text, compiled once a machine by Janino, which Spark itself has.
 
-Spark makes Java of each query and compiles it with Janino. The same compiler makes the classes here, so nothing but
-Spark is needed; the archive of them is kept in the cache, and Spark brings it to the executors of a cluster.
+The archive of them is kept in the cache, and Spark brings it to the executors of a cluster.
 """
 
 from __future__ import annotations
@@ -93,22 +92,16 @@ def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
 
 
 def plan_operators(spark: SparkSession) -> None:
-    """Brings the session's planner our operators, where it takes the classes (OperatorStrategy.java).
-
-    Of a session that is known to take none the log says nothing here: its rows go as Spark sends them.
-    """
+    """Brings the session's planner our operators, where it takes the classes (OperatorStrategy.java)."""
     if _refusal(spark) is None and (strategy := class_of(spark, "OperatorStrategy")) is not None:
         jvm_session: Any = spark._jsparkSession
         instance(spark, strategy, jvm_session.experimental())
 
 
 def send_with_ids(rows: DataFrame, options: Mapping[str, str], header: str) -> bool:
-    """Sends messages to Kafka (KafkaSend.java), each with its id in `header`. False where the class can't be had.
+    """Sends messages to Kafka (KafkaSend.java), each with its id in `header`; False where the class can't be had.
 
-    Args:
-        rows: with key, value, headers, partition, position, number and part, and topic where the options have none.
-        options: of Spark's sink.
-        header: the name of the ids' header.
+    rows: key, value, headers, partition, position, number, part, and topic where the sink's options have none.
     """
     sender = None if _refusal(rows.sparkSession) else class_of(rows.sparkSession, "KafkaSend")
     if sender is None:

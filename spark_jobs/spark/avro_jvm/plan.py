@@ -97,15 +97,7 @@ class AvroPlan:
         ids = {w.entry.id for w in writers} | versions.unclear
         others = tuple({frame(e.id, b"") for e in versions.others if e.id not in ids})
         return cls(
-            config,
-            table,
-            keys,
-            values,
-            others,
-            exact,
-            missing,
-            (*versions.unreadable, *refused),
-            versions.unclear,
+            config, table, keys, values, others, exact, missing, (*versions.unreadable, *refused), versions.unclear
         )
 
     @property
@@ -114,10 +106,7 @@ class AvroPlan:
         return tuple(c.name for c in self.keys[-1].record.columns) if self.keys else ()
 
     def decode(self, messages: DataFrame) -> DataFrame | None:
-        """Messages with Kafka's columns → change events with before and after as structs in exact types.
-
-        None where the session does not take a class of ours.
-        """
+        """Messages with Kafka's columns → change events with exact structs. None: the session takes no classes."""
         spark = messages.sparkSession
         reader = avro_jvm.class_of(spark, "AvroRows")
         if reader is None:
@@ -140,9 +129,7 @@ class AvroPlan:
         return self._rescue(changes) if self.exact else changes
 
     def without_others(self, messages: DataFrame) -> DataFrame:
-        """Messages with Kafka's columns without those of other tables, as far as their schema ids are known; these are
-        counted (metric `ticdc_bridge_other_tables`).
-        """
+        """Messages without those that known ids say are other tables' (counted: `ticdc_bridge_other_tables`)."""
         header, of_others = F.substring(F.coalesce("value", "key"), 1, 5), F.lit(False)
         if self.others:
             of_others = header.isin(*map(F.lit, self.others)) & ~_named_by_headers(messages)

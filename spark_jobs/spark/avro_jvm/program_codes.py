@@ -1,7 +1,4 @@
-"""Numbers of the programs that Python makes for the reader in Spark's JVM, and of what the reader answers.
-
-Java has them from here (the class `Codes`, written by spark_jobs/spark/avro_jvm/__init__.py).
-"""
+"""Numbers of the programs and answers of the reader in Spark's JVM; Java has them from here (the class `Codes`)."""
 
 # Flags of a program: its record has more than a row; it is a key's, looked at beside a value, but no row of the table;
 # what it writes of changing length does not come in the columns' order; each message of it is refused, with the code

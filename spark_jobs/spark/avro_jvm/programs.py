@@ -1,8 +1,6 @@
-"""The registered versions of a table as programs for the reader in Spark's JVM
-(spark_jobs/spark/avro_jvm/AvroRows.java).
+"""The registered versions of a table as programs for the reader in Spark's JVM (AvroRows.java).
 
-A program is a step for each field of a record: what is read, which branch of its union is null, where the value goes in
-the newest version's row and how it is written there.
+A step for each field: what is read, which branch of its union is null, where and how it goes into the newest row.
 """
 
 import json
@@ -107,9 +105,7 @@ class _Compiler:
         self._positions = {c.name: n for n, c in enumerate(table.columns)}
 
     def program(self, writer: WriterSchema, key: int, strange: list[int], beside: bool) -> bytes:
-        """key, strange: as AvroRows has them. beside: it is a key's alone, of whose values beside a value's nothing is
-        taken.
-        """
+        """key, strange: as AvroRows has them. beside: it is a key's alone: beside a value nothing is taken of it."""
         record, fields = writer.record, json.loads(writer.entry.schema)["fields"]
         steps = self._record_steps(record, fields)
         flags = java.OF_VALUE if record.of_value else 0
@@ -142,10 +138,7 @@ class _Compiler:
     def _record_steps(
         self, record: RecordReader, fields: list[Mapping[str, Any]], placed: bool = True
     ) -> list[int] | None:
-        """The steps of all fields; None for a record that TiCDC does not write, or that the row does not hold.
-
-        placed: the values go into the row.
-        """
+        """The steps of all fields; None for a record that TiCDC does not write. placed: the values go into the row."""
         old = record.before
         if old is not None and (old.of_value or [c.name for c in old.columns] != [c.name for c in record.columns]):
             return None
@@ -208,9 +201,7 @@ class _Compiler:
 
 
 def _written_positions(steps: list[int]) -> list[int]:
-    """The columns whose values get a place of their own, in the order in which steps write them; not the old row's,
-    which come in the same.
-    """
+    """The columns whose values get a place of their own, as steps write them; the old row's come in the same order."""
     positions = []
     for at in range(0, len(steps), java.STEP):
         code, _, position, form, _, _, precision, _ = steps[at : at + java.STEP]

@@ -15,7 +15,7 @@ from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.craft.decoder import CraftDecoder
 from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
-from ticdc_bridge.schemas.formats.definitions import name_mismatch
+from ticdc_bridge.schemas.formats.definitions import name_definition
 from ticdc_bridge.schemas.formats.open_protocol.decoder import OpenDecoder
 from ticdc_bridge.schemas.formats.open_protocol.encoder import OpenEncoder
 from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value
@@ -165,10 +165,32 @@ def test_explain_and_refusals_say_why_the_definition_was_not_used() -> None:
     )
     refused = WireError("TYPE_UNKNOWN", column="state", details="give a table definition (--ddl)")
     row = _read("canal-json", DEFINITIONS["a column fewer"][0])
-    assert (
-        "column state (varchar in the message) is not in the definition" in name_mismatch(refused, row.mismatch).detail
-    )
-    assert name_mismatch(refused, None) is refused
+    assert "column state (varchar in the message) is not in the definition" in name_definition(refused, row).detail
+    assert name_definition(refused, None) is refused
+
+
+_SHORTER = table(column("e", "enum", elements=("x",)))
+
+
+@each("format_", WRITTEN)
+def test_a_column_that_the_row_lacks_names_its_table(format_: str) -> None:
+    event = change(table(column("v", "int"), column("w", "int", nullable=False)), {"v": "1"}, table_version=1)
+    refused = name_definition(Pair(format_).refusal(event), event)
+    assert refused.detail == "column w: the event does not carry it, by the definition of table shop.t"
+
+
+@each("format_", ["canal-json", "craft", "open", "open-tiflow"])
+def test_an_element_that_a_definition_lacks_names_its_table(format_: str) -> None:
+    if format_ == "canal-json":
+        body = json.loads(canal_message().value or b"")
+        more = {"sqlType": {"id": 4, "e": 4}, "mysqlType": {"id": "int", "e": "enum"}, "data": [{"id": "1", "e": "2"}]}
+        message = Message(None, json.dumps({**body, **more}).encode())
+    else:
+        message = Pair(format_).write(change(table(column("e", "enum", elements=("x", "y"))), {"e": "y"}))
+    decoder = format_named(format_).decoder(Context(Registry(), Tables(_SHORTER), Options.of({})))
+    with pytest.raises(WireError, match=r"shop\.t") as failed:
+        decoder.decode(message)
+    assert failed.value.code == "MALFORMED"
 
 
 # ---- Type code 6, NULL: the documents of TiCDC list it, and old producers send it. Such a column is NULL, nothing

@@ -361,6 +361,23 @@ UNREADABLE = (
 )
 
 
+def test_such_a_table_leaves_the_others_of_a_folder_and_of_what_the_client_prints(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, odd = "CREATE TABLE `t` (`id` int)", "CREATE TABLE `w` (`g` geometry)"
+    row = "*************************** {}. row ***************************\n       Table: {}\nCreate Table: {}\n"
+    batch = f"Table\tCreate Table\nw\t{odd}\nt\t{good}\n"
+    for printed in (row.format(1, "w", odd) + row.format(2, "t", good), batch):
+        assert tables(sql_statements(printed, "shop")).keys() == {"shop.t"}
+    for name, text in (("t", good), ("w", odd)):
+        (tmp_path / f"shop.{name}-schema.sql").write_text(f"{text};\n")
+    assert tables(source_statements(tmp_path, "").statements).keys() == {"shop.t"}
+    assert len(caplog.records) == 3
+    (tmp_path / "shop.t-schema.sql").unlink()
+    with pytest.raises(ValueError, match=r"shop\.w-schema\.sql: the statement of line 1"):
+        source_statements(tmp_path, "")
+
+
 @each("unreadable", UNREADABLE)
 def test_a_table_that_tidb_cannot_have_leaves_the_others(unreadable: str, caplog: pytest.LogCaptureFixture) -> None:
     """It is named, and what is said of it later is passed over; a table that was known before is not forgotten so."""
@@ -380,6 +397,8 @@ def test_a_table_that_tidb_cannot_have_leaves_the_others(unreadable: str, caplog
     )
     again = others.format(unreadable) + "CREATE TABLE `Geo``x` (id INT);"
     assert len(versions(sql_statements(again))) == 3
+    dump = f"USE shop; DROP TABLE IF EXISTS `Geo``x`; {unreadable}; DROP TABLE IF EXISTS a; CREATE TABLE a (id INT);"
+    assert [str(version.table.id) for version in versions(sql_statements(dump))] == ["shop.a"]
     with pytest.raises(ValueError, match="the statement of line 1"):
         sql_statements(f"USE shop; CREATE TABLE `Geo``x` (id INT); DROP TABLE `Geo``x`; {unreadable}")
     with pytest.raises(ValueError, match="the statement of line 1"):

@@ -112,6 +112,10 @@ class Row:
     Row("keys over prefixes", ["CREATE TABLE t (a TEXT, b VARCHAR(30), c INT, UNIQUE k (a(5), c), PRIMARY KEY (b(9)))",
         "ALTER TABLE t RENAME INDEX k TO m, RENAME COLUMN a TO x, ADD KEY n (b(30)), ADD KEY o (c, b(2)), DROP c"], [
         "UNIQUE KEY `m` (`x`(5))", "PRIMARY KEY (`b`(9))", "KEY `n` (`b`)", "KEY `o` (`b`(2))"], 2),
+    Row("prefixes of columns of other types", [
+        "CREATE TABLE t (a VARCHAR(30), b TEXT, c BINARY(9), d TEXT, KEY k (a(5), c(4)), KEY m (b(5)), KEY n (d(5)))",
+        "ALTER TABLE t MODIFY a VARCHAR(5), CHANGE b e INT, MODIFY c BINARY(5), MODIFY d VARCHAR(6)"], [
+        "KEY `k` (`a`,`c`(4))", "KEY `m` (`e`)", "KEY `n` (`d`(5))"], 2),
     Row("partial keys", ["CREATE TABLE t (a INT NOT NULL, b INT, UNIQUE k (a) WHERE b > 1, UNIQUE m (a))",
         "CREATE INDEX n ON t (b) WHERE a IS NULL", "ALTER TABLE t ADD KEY p (a) WHERE b > x(y WITHIN z)"], [
         "UNIQUE KEY `k` (`a`) WHERE `b` > 1", "KEY `n` (`b`) WHERE `a` is null",

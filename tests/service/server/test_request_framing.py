@@ -150,6 +150,11 @@ def test_the_body_is_read(url: str, name: str) -> None:
     assert found == ([200, 200, 200] if name == "behind another" else [200, 200])
 
 
+def test_http_1_0_gets_no_interim_answer(url: str) -> None:
+    head = request(b"POST", b"/subjects/a/versions", b"Expect: 100-Continue\r\n", length(NEW), version=b"1.0")
+    assert statuses(url, [head + NEW]) == [200]
+
+
 def post(*headers: bytes) -> bytes:
     return request(b"POST", b"/subjects/kept/versions", JSON, *headers)
 

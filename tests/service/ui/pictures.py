@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import shutil
 import sys
 import time
@@ -56,7 +57,8 @@ def fill(client: Client) -> None:
             assert client.send("POST", "/lineage", {**head, "tables": [reported, beside]}).status == 200
     compared = {"topic": None, "db": "shop", "table": "bills", "rows": 4123, "different": 0,
                 "reconciled": int((time.time() - 3000) * 1000) << 18}  # fmt: skip
-    head |= {"job": "reconcile", "command": "reconcile", "source": "mysql://tidb:4000", "target": JOBS[0][3]}
+    head |= {"job": "reconcile", "command": "reconcile", "from": "tidb", "to": "delta"}
+    head |= {"source": "mysql://tidb:4000", "target": JOBS[0][3]}
     assert client.send("POST", "/lineage", {**head, "tables": [compared]}).status == 200
 
 
@@ -72,9 +74,10 @@ def send(kafka: Kafka) -> None:
         producer.produce(name, message.value, message.key, message.partition or 0, timestamp=time_, headers=headers)
 
     lines = (SHOP / "shop.messages.jsonl").read_text(encoding="utf-8").splitlines()
-    for minute, line in enumerate(lines[:40]):
-        found = json.loads(line)
-        key, value = (found[name] and base64.b64decode(found[name]) for name in ("key_b64", "value_b64"))
+    read = [[json.loads(line)[name] for name in ("key_b64", "value_b64")] for line in lines]
+    sent = [[text and base64.b64decode(text) for text in entry] for entry in read]
+    latin = [entry for entry in sent if not re.search(rb"[\xe3-\xf0][\x80-\xbf]", entry[1] or b"")]  # any font has it
+    for minute, (key, value) in enumerate(latin[:40]):
         for name in (topic, merged):
             produce(name, Message(key, value, partition=minute % 2), minute)
     broken = Message(b"17", b'{"order": 17}', topic, 1, 20)

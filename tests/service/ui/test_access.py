@@ -57,8 +57,8 @@ def test_who_is_not_known_sees_nothing(ask: Browser) -> None:
 
 
 @each(("path", "fields"), [
-    ("/ui/subjects/{}/compatibility", {"level": "NONE"}),
-    ("/ui/subjects/{}/mode", {"mode": "READONLY"}),
+    ("/ui/subjects/{}/compatibility", {"to": "NONE"}),
+    ("/ui/subjects/{}/mode", {"to": "READONLY"}),
     ("/ui/subjects/{}/delete", {"name": "{}", "permanent": "0", "version": ""}),
     ("/ui/subjects/{}/delete", {"name": "{}", "permanent": "1", "version": "1"}),
     ("/ui/server/compatibility", {"to": "NONE"}),
@@ -78,9 +78,9 @@ def test_who_may_not_change_does_not(ask: Browser, path: str, fields: dict[str, 
 
 def test_who_may_does(ask: Browser) -> None:
     assert ask("root", "POST", "/subjects/seen/versions", '{"schema": "\\"int\\""}')[0] == 200
-    assert ask("ticdc", "POST", "/ui/subjects/seen/compatibility", {"level": "FULL"})[0] == 303
+    assert ask("ticdc", "POST", "/ui/subjects/seen/compatibility", {"to": "FULL"})[0] == 303
     assert ask("root", "GET", "/config/seen")[1] == '{"compatibilityLevel":"FULL"}'
-    assert ask("ticdc", "POST", "/ui/subjects/seen/compatibility", {"level": ""})[0] == 303
+    assert ask("ticdc", "POST", "/ui/subjects/seen/compatibility", {"to": ""})[0] == 303
     assert ask("ticdc", "POST", "/ui/subjects/seen/delete", {"name": "seen", "permanent": "0"})[0] == 303
     assert ask("root", "GET", "/subjects/seen/versions")[0] == 404
     assert ask("root", "POST", "/subjects/seen/versions", '{"schema": "\\"int\\""}')[0] == 200

@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from fastapi import Request
 from playwright.sync_api import Locator, Page, expect
 
 from tests.service.ui.conftest import EVIL, path_parameter
 from tests.support.service import Client, column, record
+from ticdc_bridge.service.ui.pages import FormError, ListView
 
 ORDERS = "tidb_shop_orders-value"
 
@@ -236,7 +238,7 @@ def test_forms_of_other_sites_change_nothing(served: Client) -> None:
     served.send("POST", "/subjects/guarded/versions", {"schema": '"int"'})
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     for foreign in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://elsewhere.example"}):
-        answer = served.send("POST", "/ui/subjects/guarded/compatibility", b"level=NONE", {**kind, **foreign})
+        answer = served.send("POST", "/ui/subjects/guarded/compatibility", b"to=NONE", {**kind, **foreign})
         assert answer.status == 400
     assert served.send("GET", "/config/guarded").status == 404
 
@@ -271,3 +273,29 @@ def test_a_page_that_is_not_there_says_so(served: Client) -> None:
         assert nowhere.status == 404
         assert b"There is no such page." in nowhere.body
     assert served.send("GET", f"/ui/subjects/{ORDERS}/delete?version={'9' * 5000}").status == 200
+
+
+def test_lists_are_sorted_by_their_headings(page: Page) -> None:
+    page.goto("/ui/subjects?q=tidb")
+    ids = page.locator('td[data-label="Latest id"]')
+    for order in ("descending", "ascending"):
+        page.get_by_role("link", name="Latest id").click()
+        expect(page.get_by_role("columnheader", name="Latest id")).to_have_attribute("aria-sort", order)
+        shown = [int(text) for text in ids.all_inner_texts()]
+        assert shown == sorted(shown, reverse=order == "descending")
+        assert len(shown) == 5
+    for path in ("/ui?sort=waiting", "/ui/tables?sort=-state", "/ui/subjects?sort=nope", "/ui/subjects?sort=-versions"):
+        answer = page.goto(path)
+        assert answer is not None
+        assert answer.status == 200
+        expect(page.locator("tbody tr").first).to_be_visible()
+
+
+def test_more_rows_than_are_sorted_are_refused() -> None:
+    view = ListView(Request({"type": "http", "query_string": b"sort=-n&from=50"}), q="x")
+    assert view.asked == {"limit": 1000}
+    assert [row["n"] for row in view.fill([{"n": n} for n in range(120)], 120).rows] == [*range(69, 19, -1)]
+    assert view.links == [(1, "?q=x&sort=-n&from=0"), (2, ""), (3, "?q=x&sort=-n&from=100")]
+    with pytest.raises(FormError, match="5,000 rows are not sorted"):
+        view.fill([{"n": n} for n in range(1000)], 5000)
+    assert view.heading("-n") == ("", "")

@@ -29,7 +29,6 @@ from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
 from ticdc_bridge.schemas.model.types import BY_NAME
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.arrow import batches
-from ticdc_bridge.spark_jobs.arrow import messages as arrow_messages
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 from ticdc_bridge.spark_jobs.arrow.change_schema import change_type, tidb_row
 from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
@@ -196,7 +195,6 @@ def test_chosen_tables(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
             job, made = Job(read, replace(config, format=to) if to else None), []
             for few in (1, 1 << 20):
                 monkeypatch.setattr(batches, "FEW", few)
-                monkeypatch.setattr(arrow_messages, "FEW", few)
                 pieces = PieceBatches(job, form, schema)([batch])
                 made.append([row for piece in pieces for row in piece.to_pylist()])
             for row in (*made[0], *made[1]):

@@ -69,7 +69,6 @@ _OPTIONS = {"enable_tidb_extension": True, "debezium_include_start_ts": False, "
 def _every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small batches too."""
     monkeypatch.setattr(batches, "FEW", 1)
-    monkeypatch.setattr(arrow_messages, "FEW", 1)
 
 
 def _batch(messages: list[Message]) -> Any:
@@ -193,7 +192,6 @@ def _pieces(job: Job, batch: Any, kernels: bool = True) -> tuple[list[dict[str, 
     with pytest.MonkeyPatch.context() as patch:
         if not kernels:
             patch.setattr(batches, "FEW", 1 << 30)
-            patch.setattr(arrow_messages, "FEW", 1 << 30)
         for made in PieceBatches(job, "text", PIECES)([batch]):
             rows += made.to_pylist()
     reported = rows.pop()

@@ -239,13 +239,13 @@ def test_two_writers(spark: SparkSession, vectors: None, monkeypatch: pytest.Mon
     assert _merge(batches.next(150)) == 0
     real, others = TransactionLog.commit, [1]
 
-    def commit(log: TransactionLog, version: int, actions: Any) -> bool:
+    def commit(log: TransactionLog, version: int, actions: Any, files: Any) -> bool:
         if others and log.table.name == "lake":
             others.pop()
             spark.sql(f"OPTIMIZE delta.`{log.table}`")
             spark.sql(f"DELETE FROM delta.`{log.table}` WHERE id = 999999")
             spark.sql(f"INSERT INTO delta.`{log.table}` (id, k, _commit_ts) VALUES (999999, 'other', 1)")
-        return real(log, version, actions)
+        return real(log, version, actions, files)
 
     monkeypatch.setattr(TransactionLog, "commit", commit)
     assert _merge(batches.next(60)) == 0

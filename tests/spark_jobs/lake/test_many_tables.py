@@ -198,6 +198,31 @@ def test_a_stream_learns_tables_from_its_topic(spark: SparkSession, kafka: Kafka
     check_rows((Golden("open", "evolution.default"), Golden("canal-json", "evolution.ext")), check)
 
 
+@pytest.mark.slow
+def test_a_stream_waits_for_its_table(spark: SparkSession, kafka: Kafka) -> None:
+    """Batches of other tables alone come before it is created."""
+    ddl()
+    messages(*(change("shop.items", n, sku=str(n), qty="1") for n in range(2, 6)), name="others")
+    messages(change("shop.orders", 9, id="1", note="x"), name="in.jsonl")
+    topic = kafka.create_topic()
+    created = row(
+        kind="ddl",
+        db="shop",
+        table="orders",
+        commit_ts=7,
+        ddl_type=3,
+        query=f"CREATE TABLE orders ({TABLES['shop.orders']})",
+    )
+    Path("lines").write_text(json.dumps(created) + "\n")
+    assert main(["encode", "--to", "open", "--in", "lines", "--out", "ddl"]) == 0
+    for part in ("others", "ddl", "in.jsonl"):
+        send(kafka, topic, [replace(m, partition=0) for m in found(part)])
+    argv = ["merge", "--format", "open", "--ddl", "stream", "--in", f"kafka:{topic}", "--table", "shop.orders"]
+    argv += ["--bootstrap-servers", kafka.bootstrap_servers, "--time-zone", "UTC", "--out", "delta:t"]
+    assert main([*argv, "--stream", "--checkpoint", "cp", "--trigger", "now", "--max-per-batch", "2"]) == 0
+    assert rows(spark, "t") == [{"id": 1, "note": "x"}]
+
+
 LAYOUT = """\
 tables = ["shop.orders", "shop.items"]
 target = "delta:lake/{schema}/{table}"
@@ -369,7 +394,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
             return condition()
         return False
 
-    until(holds, "the rows", 120)
+    until(holds, "the rows", 240)
 
 
 def test_a_setting_that_tables_need_stays_until_the_last_is_written(spark: SparkSession) -> None:

@@ -22,9 +22,10 @@ from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_lette
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.arrow.event_rows import message_row
 from ticdc_bridge.spark_jobs.lake.column_history import names_over_time, schema_changes, with_defaults
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
-from ticdc_bridge.spark_jobs.streaming.pieces import MESSAGE, message_row
+from ticdc_bridge.spark_jobs.streaming.pieces import MESSAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,7 +159,7 @@ def test_a_key_of_which_the_old_row_has_what_changed(
     text = json.dumps(document).encode()
     cut = replace(message, value=len(text).to_bytes(8, "big") + text)
     assert main([*argv, "--in", written([cut]), "--out", "delta:other"]) == 2
-    assert "has no value of column b, which is in the key" in capsys.readouterr().err
+    assert "column b: the change at commit_ts 5 does not have it" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -239,7 +240,7 @@ def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[st
     argv = ["merge", "--format", "open", "--table", "d.t", "--types", "typed", "--time-zone", "UTC", "--engine", engine,
             "--out", "delta:t"]  # fmt: skip
     assert main([*argv, "--ddl", "ddl", "--in", written(found("m")[:1], "first.jsonl")]) == 2
-    assert "column v: its value in the change at commit_ts 10" in capsys.readouterr().err
+    assert "column v: the value in the change at commit_ts 10" in capsys.readouterr().err
     older = "".join(Path("ddl").read_text().splitlines(keepends=True)[:1])
     Path("older").write_text(older)
     argv[-1] = "delta:u"

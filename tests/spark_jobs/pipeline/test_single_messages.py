@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from tests.support.golden import ROOT, Golden
 from tests.support.python_words import assert_no_python_words
 from tests.support.registries import golden_registry, serving
+from tests.support.rows import change, column, table
 from tests.support.table import check_rows
 from ticdc_bridge import Decoder, Encoder, plain_event
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
@@ -147,6 +149,25 @@ def test_what_is_wrong_is_said() -> None:
     with pytest.raises(WireError, match="column at: it is of type datetime: a text") as failed:
         Encoder("open").encode({"kind": "row", "after": {"at": datetime(2024, 1, 1)}})
     assert failed.value.code == "INVALID_VALUE"
+
+
+def test_changed_events_are_checked() -> None:
+    """What a user made of an event is written in full or refused, by every format alike."""
+    event = change(table(column("n", "int")), {"n": "2"})
+    rows: list[tuple[str, Any, str]] = [
+        ("after", {"id": "1", "n": "2", "added": "3"}, "column added: table"),
+        ("after", {"id": 1}, "column id: it is of type int"),
+        ("before", {"id": "1", "N": "2"}, "column N: table"),
+        ("op", "i", "column op: 'i'"),
+    ]
+
+    def check(row: tuple[str, Any, str]) -> None:
+        for name in ("open", "craft", "debezium", "debezium-mysql", "debezium-tidb"):
+            with pytest.raises(WireError, match=row[2]) as failed:
+                Encoder(name).encode(replace(event, **{row[0]: row[1]}))
+            assert failed.value.code == "INVALID_VALUE"
+
+    check_rows(rows, check)
 
 
 def test_no_headers_as_kafkas_clients_have_them() -> None:

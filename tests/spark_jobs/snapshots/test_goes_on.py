@@ -153,7 +153,7 @@ def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.Captur
     assert rows_in(spark, tmp_path / "lake" / "t") == [(1, 1), (4, -1)]
     first, second = map(json.loads, letters.read_text().splitlines())
     assert first == {
-        "code": "INVALID_VALUE", "detail": "column n: 'x' is no value of its type tinyint", "db": "shop", "table": "t",
+        "code": "INVALID_VALUE", "detail": "column n: 'x' does not fit its type tinyint", "db": "shop", "table": "t",
         "commit_ts": TSO, "file": str(tmp_path / "dump" / "shop.t.000000000.sql"), "row": 2, "key": {"id": "2"},
         "column": "n", "value": "x",
     }  # fmt: skip
@@ -165,7 +165,7 @@ def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.Captur
     dump(tmp_path / "dump", columns, [[("x", "1", None)], [("4", "-1", None)]])
     capsys.readouterr()
     assert main([*words, "--dead-letter", str(letters), "--replace"]) == 2
-    assert "its row can't be told" in capsys.readouterr().err
+    assert "its row can't be identified" in capsys.readouterr().err
 
 
 def test_from_python(tmp_path: Path, spark: SparkSession) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
+from pyspark.sql import SparkSession
 
 from tests.support.dumps import write_dump
 from tests.support.kafka import Broker
@@ -95,3 +96,49 @@ def test_a_place_that_is_no_topic(kafka: Broker, tmp_path: Path, capsys: pytest.
     assert "UNKNOWN_TOPIC" in capsys.readouterr().err
     assert load(kafka, "", tmp_path) == 2
     assert "kafka:TOPIC is needed" in capsys.readouterr().err
+
+
+def change(kind: str, id_: int, seconds: int) -> Message:
+    message = json.loads(row(seconds).value or b"")
+    message |= {"type": kind, "data": [{"id": str(id_)}]}
+    return Message(None, json.dumps(message).encode(), partition=0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_stream_after_its_checkpoint_is_lost_and_after_retention(
+    kafka: Broker, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """What docs/production.md says for both: a new checkpoint from the topic's beginning; a load, then the same."""
+    monkeypatch.chdir(tmp_path)
+    topic = kafka.create_topic()
+    (tmp_path / "t.sql").write_text(f"{CREATE};")
+    write_dump(tmp_path / "dump", TSO, CREATE, [("1",), ("2",)])
+
+    def merged(checkpoint: str) -> int:
+        words = ["merge", "--format", "canal-json", "--ddl", "t.sql", "--in", f"kafka:{topic}", "--table", "d.t"]
+        words += ["--bootstrap-servers", kafka.bootstrap_servers, "--out", f"delta:{tmp_path}/lake"]
+        return main([*words, "--stream", "--trigger", "now", "--checkpoint", checkpoint])
+
+    def ids() -> set[int]:
+        return {row["id"] for row in spark.read.format("delta").load(str(tmp_path / "lake")).collect()}
+
+    send(kafka, topic, [watermark(-9), change("INSERT", 3, 1), change("DELETE", 1, 2)])  # type: ignore[arg-type]
+    words = ["load", "--source", "dumpling:dump", "--table", "d.t", "--out", f"delta:{tmp_path}/lake", "--replace"]
+    words += ["--in", f"kafka:{topic}", "--bootstrap-servers", kafka.bootstrap_servers, "--format", "canal-json"]
+    assert (main(words), merged("first"), ids()) == (0, 0, {2, 3})
+    send(kafka, topic, [change("DELETE", 2, 3), change("INSERT", 4, 4)])  # type: ignore[arg-type]
+    assert (merged("second"), ids()) == (0, {3, 4})  # the first checkpoint is lost
+
+    send(kafka, topic, [change("DELETE", 3, 5), change("INSERT", 5, 6), watermark(7)])  # type: ignore[arg-type]
+    [future] = kafka.admin.delete_records([TopicPartition(topic, 0, 7)]).values()
+    future.result()
+    assert merged("second") == 2
+    assert "are gone from Kafka" in capsys.readouterr().err
+    assert main(words) == 2  # the old dump leaves a gap
+    assert "begins at offset 7 with commit_ts" in capsys.readouterr().err
+    write_dump(tmp_path / "dump", TSO + 8 * SECOND, CREATE, [("4",), ("5",)])
+    assert main(words) == 0
+    send(kafka, topic, [change("INSERT", 6, 9)])  # type: ignore[arg-type]
+    assert (merged("third"), ids()) == (0, {4, 5, 6})

@@ -123,7 +123,7 @@ def test_goes_on_at_its_tso(
         path.rename(path.with_name(f"{1 << 40}-{path.name.partition('-')[2]}"))
     assert main(words) == 0
     said = capsys.readouterr().err
-    assert f"load: a load at tso {1 << 40} did not end, and TiDB has collected what was there then" in said
+    assert f"load: a load at tso {1 << 40} did not end, and TiDB has removed the rows of that TSO" in said
     assert f"what a load at TSO {1 << 40} had read is removed" in said
     assert rows_of(spark, tmp_path / "number") == held(cursor, "number")
 

@@ -91,7 +91,7 @@ CASES = {
         NEXT, [{"id": 7, "v": 7}, {"id": 8, "v": 8}], replace=True, output="--versions",
     ),
     "a row that comes late after another key": Case(
-        "comes late, and the table has another key since", [(REKEYED[:1], 12), (REKEYED, 200, 12), (REKEYED, 11)],
+        "comes late. Since then the table got another key", [(REKEYED[:1], 12), (REKEYED, 200, 12), (REKEYED, 11)],
         [{"commit_ts": 10, "after": {"id": "1", "v": "1"}},
          {"commit_ts": 11, "op": "d", "before": {"id": "1", "v": "1"}, "after": None},
          {"commit_ts": 50, "after": {"id": "7", "v": "8"}, "key": ["v"]}],
@@ -106,7 +106,7 @@ CASES = {
         [{"id": 1, "w": 1, "a": 7}, {"id": 8, "w": 8, "a": 8}], ddl=[(90, WIDE)], from_start=False,
     ),
     "tables that swapped names": Case(
-        "has the rows of what was d.t up to commit_ts", [(SWAP[:2], 30), (SWAP, 200)],
+        "has the rows of the table that was called d.t at commit_ts", [(SWAP[:2], 30), (SWAP, 200)],
         [{"commit_ts": 10, "after": {"id": "1", "v": "1"}},
          {"commit_ts": 11, "table": "t_new", "after": {"id": "2", "v": "2"}},
          {"commit_ts": 50, "after": {"id": "3", "v": "3"}}],

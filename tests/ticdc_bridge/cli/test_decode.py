@@ -206,6 +206,15 @@ def test_ctrl_c_ends_with_130_and_an_output_that_is_not_there() -> None:
     assert not Path("o.jsonl").exists()
 
 
+def test_an_import_that_is_interrupted_ends_with_130(tmp_path: Path) -> None:
+    """CPython ends a `-m` by the signal where text that was evaluated, as of a dataclass, was interrupted last."""
+    run = "c._run = lambda *_: exec('raise KeyboardInterrupt')"
+    (tmp_path / "interrupted.py").write_text(f"import ticdc_bridge.cli as c\n{run}\nraise SystemExit(c.main())\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    done = subprocess.run([sys.executable, "-m", "interrupted"], env=env, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 def test_the_same_input_gives_the_same_bytes_in_every_process() -> None:
     """Nothing depends on the order of a hash."""
     outputs = set()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class At(SparkConf):
-    """Say how lake tables are read as they were at one time: version, columns, and SQL for Spark, DuckDB and Trino.
+    """Show how to read lake tables as they were at one time: version, columns, and SQL for Spark, DuckDB and Trino.
 
     --consistent reads the table that `merge --consistent` writes: all tables at the newest resolved ts up to the time.
     --lake reads what one table says itself: row versions and a changelog are exact to the row, a current table to the

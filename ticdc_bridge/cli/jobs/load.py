@@ -6,7 +6,6 @@ from typing import Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand
 from ticdc_bridge.cli.job_options import (
-    AS_JSON,
     ON_PARTITION_DROP,
     READ,
     READER_FEATURES,
@@ -15,7 +14,7 @@ from ticdc_bridge.cli.job_options import (
     SnapshotOptions,
     formats,
 )
-from ticdc_bridge.cli.options import DEFINITIONS, ERRORS, INPUT, OUTPUT, KafkaOptions, flag, option
+from ticdc_bridge.cli.options import AS_JSON, DEFINITIONS, ERRORS, INPUT, OUTPUT, KafkaOptions, flag, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
 COMMAND_CLASS: Final = JobFileCommand
@@ -29,7 +28,7 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     and merge may come in either order. The same load again changes nothing.
 
     Start the changefeed at the TSO that `load` prints (cdc cli changefeed create --start-ts=TSO), or before it. Where
-    it runs already, --in kafka:TOPIC looks whether it began in time.
+    it runs already, --in kafka:TOPIC checks that it began in time.
 
     Examples:
       ticdc-bridge load --source dumpling:/backup/shop --tables 'shop.*' --out 'delta:/lake/{schema}/{table}'
@@ -49,7 +48,7 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     )
     format: str = formats(READ, "Format of the messages of --in:", "--format", default="auto")
     ddl: Path | None = option(
-        DEFINITIONS, "SOURCE", "The tables' statements, where a place follows later ones than the snapshot."
+        DEFINITIONS, "SOURCE", "The tables' DDL, needed if the lake table follows DDL from after the snapshot already."
     )
     out: str | None = option(OUTPUT, "TABLE", "The table as TiDB has it: delta:PATH or iceberg:CATALOG.DB.TABLE.")
     partition_by: str | None = option(OUTPUT, "COLUMNS", "Partition columns of a new table.")
@@ -60,9 +59,11 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     on_partition_drop: Literal["remove", "keep"] = ON_PARTITION_DROP
     types: Literal["exact", "typed"] = TYPES
     replace: bool = flag(OUTPUT, "--replace", "Remove keys that the snapshot lacks and that are not newer.")
-    dry_run: bool = flag(OUTPUT, "--dry-run", "Print what would be loaded, and what stands against it.")
+    dry_run: bool = flag(OUTPUT, "--dry-run", "Print what would be loaded, and what would stop it.")
     dead_letter: str | None = option(
-        ERRORS, "FILE", "Where rows go with a value that is none of its column's type. Without it, they stop the load."
+        ERRORS,
+        "FILE",
+        "File for rows with a value that does not fit its column's type. Without it, such a row stops the load.",
     )
     reader_features: Literal["minimal", "full"] = READER_FEATURES
     json: bool = AS_JSON

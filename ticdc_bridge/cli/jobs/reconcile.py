@@ -45,7 +45,7 @@ Exit codes:
     )
     out: str = option(OUTPUT, "FILE|-", "Where the rows that differ go, as JSON lines.", default="-")
     wait: str = option(
-        OUTPUT, "TIME", "How long a difference is asked again, at later TSOs, before it is one.", default="60s"
+        OUTPUT, "TIME", "How long a difference is compared again, at later TSOs, before it counts.", default="60s"
     )
     repair: bool = flag(OUTPUT, "--repair", "Load the rows that differ, and compare again.")
     every: str | None = option(REPORTS, "TIME", "Compare again and again, with a pause of this time, for --metrics.")

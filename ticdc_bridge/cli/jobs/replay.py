@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
-from ticdc_bridge.cli.job_options import AS_JSON, FROM_OFFSET, Lineage, SparkConf
-from ticdc_bridge.cli.options import INPUT, OUTPUT, KafkaOptions, milliseconds, option
+from ticdc_bridge.cli.job_options import FROM_OFFSET, Lineage, SparkConf
+from ticdc_bridge.cli.options import AS_JSON, INPUT, OUTPUT, KafkaOptions, milliseconds, option
 from ticdc_bridge.schemas.model.errors import ERRORS, SetupError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ commit_ts and cluster_id. Its own messages have DECIMAL as doubles; the bridge w
 
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ticdc_bridge.schemas.codec import json_exact
@@ -22,18 +22,12 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
 from ticdc_bridge.schemas.codec.json_exact import name_other_form
 from ticdc_bridge.schemas.formats.base import Context, table_of_name
+from ticdc_bridge.schemas.formats.debezium import side_messages
 from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, document
 from ticdc_bridge.schemas.formats.debezium.connector import MYSQL, TIDB
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import values
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumRowReader, MessageContent, commit_ts_of_source
-from ticdc_bridge.schemas.formats.debezium.side_messages import (
-    MYSQL_ONLY,
-    auxiliary_message,
-    check_connector,
-    database_of,
-    java_text,
-)
-from ticdc_bridge.schemas.formats.framing import check_size, json_body, names_schema, unframe_field
+from ticdc_bridge.schemas.formats.framing import check_size, json_body, malformed_error, names_schema, unframe_field
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
@@ -102,6 +96,23 @@ _MOST_KEYS, _MOST_BYTES, _LONGEST = 50_000, 16 << 20, 1 << 16
 _Key = tuple[str | None, bytes | None]
 
 
+@dataclass(slots=True)
+class TopicRows:
+    """What the rows of a topic were. tables: of the rows, two at most.
+
+    null_deletes: they are flattened, so that a null value is the only sign of a delete. untimed: they say nothing of
+    when they were committed.
+    """
+
+    tables: set[TableId]
+    null_deletes: bool = False
+    untimed: bool = False
+
+    def only_table(self) -> TableId | None:
+        """The table of all rows; None before the first, and where there are several."""
+        return next(iter(self.tables)) if len(self.tables) == 1 else None
+
+
 class TopicMemory:
     """Rows of the topics that one decoder reads. A forgotten key makes its delete repeat, which changes nothing."""
 
@@ -109,9 +120,7 @@ class TopicMemory:
         self._deleted: BoundedCache[_Key, bool] = BoundedCache(
             _MOST_KEYS, _MOST_BYTES, lambda key, _: len(key[1] or b"")
         )
-        self._tables: BoundedCache[str | None, set[TableId]] = BoundedCache(4096)
-        self._flattened: BoundedCache[str | None, bool] = BoundedCache(4096)
-        self._untimed: BoundedCache[str | None, bool] = BoundedCache(4096)
+        self._topics: BoundedCache[str | None, TopicRows] = BoundedCache(4096)
 
     def add(self, message: Message, event: RowChange, null_deletes: bool) -> None:
         """A row that was read. null_deletes: it was flattened, and nothing says that deletes have rows of their own."""
@@ -120,32 +129,19 @@ class TopicMemory:
             self._deleted[topic, message.key] = True
         elif self._deleted:
             self._deleted.pop((topic, message.key), None)
-        tables = self._tables.get(topic)
-        if tables is None:
-            tables = self._tables[topic] = set()
-        if event.table.id not in tables and len(tables) < 2:
-            tables.add(event.table.id)
-        if self._flattened.get(topic) is not null_deletes:
-            self._flattened[topic] = null_deletes
-        if self._untimed.get(topic) is not event.untimed:
-            self._untimed[topic] = event.untimed
+        rows = self._topics.get(topic)
+        if rows is None:
+            rows = self._topics[topic] = TopicRows(set())
+        if len(rows.tables) < 2:
+            rows.tables.add(event.table.id)
+        rows.null_deletes, rows.untimed = null_deletes, event.untimed
 
     def was_deleted(self, message: Message) -> bool:
         """True if the last row of the message's key was a delete."""
         return (message.topic, message.key) in self._deleted
 
-    def only_table(self, topic: str | None) -> TableId | None:
-        """The table of a topic's rows; None before the first, and where there are several."""
-        tables = self._tables.get(topic, set())
-        return next(iter(tables)) if len(tables) == 1 else None
-
-    def has_null_deletes(self, topic: str | None) -> bool:
-        """True if a topic's rows are flattened, so that a null value is the only sign of a delete."""
-        return self._flattened.get(topic, False)
-
-    def is_untimed(self, topic: str | None) -> bool:
-        """True if a topic's rows say nothing of when they were committed."""
-        return self._untimed.get(topic, False)
+    def rows_of(self, topic: str | None) -> TopicRows:
+        return self._topics.get(topic) or TopicRows(set())
 
 
 # ---- Rows that ExtractNewRecordState flattened: which fields it added, and what headers say.
@@ -226,10 +222,10 @@ class FlattenedRows:
             fields = {field: payload[name] for name, field in plan.added}
         for field in plan.of_writer:
             name, value = field.removeprefix("source_"), fields[field]
-            if database := database_of(name):
-                raise ValueError(f"its field {name} is of the connector for {database}; {MYSQL_ONLY}")
+            if database := side_messages.database_of(name):
+                raise ValueError(f"its field {name} is of the connector for {database}; {side_messages.MYSQL_ONLY}")
             if name == "connector":
-                check_connector({name: value}, self._format)
+                side_messages.check_connector({name: value}, self._format)
         op = "d" if fields.get("deleted") in ("true", True) else fields.get("op") or headers.get("op")
         if op is not None and op not in ("c", "u", "d", "r"):
             raise ValueError(f"the operation {json_exact.dump(op)[:20]} of a flattened row is not c, u, d or r")
@@ -253,10 +249,9 @@ class FlattenedRows:
     def _known_columns(self, table: Table) -> frozenset[str]:
         """The names of what transforms add that are a table's own columns, in any letters."""
         entry = self._known_names.get(id(table))
-        if entry is None or entry[0] is not table:
+        if entry is None:
             columns = {column.name.lower() for column in table.columns}
-            known_names = frozenset(name for name in self._names if name.lower() in columns)
-            entry = self._known_names[id(table)] = table, known_names
+            entry = self._known_names[id(table)] = table, frozenset(n for n in self._names if n.lower() in columns)
         return entry[1]
 
     def headers(self, message: Message) -> dict[str, str]:
@@ -342,13 +337,13 @@ class DebeziumMysqlDecoder:
             return self._tombstone(message)
         if not isinstance(payload, dict):
             reason = with_body_name("it is no object", message.value)
-            raise _malformed_error("value", f"not a message of Debezium's {self.connector.title} connector: {reason}")
+            raise malformed_error("value", f"not a message of Debezium's {self.connector.title} connector: {reason}")
         key = self._key(message)
         try:
             event = self._event(_Content(message, payload, token, schema, key))
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             details = f"not an event of Debezium's {self.connector.title} connector: {reason_of(error)}"
-            raise _malformed_error("value", details) from error
+            raise malformed_error("value", details) from error
         if isinstance(event, RowChange):
             if isinstance(token, tuple) and isinstance(token[0], int):
                 event.schema_id = token[0]
@@ -362,10 +357,11 @@ class DebeziumMysqlDecoder:
         if isinstance(source, dict) and "op" in payload:
             return self._row(content, source)
         if isinstance(source, dict) and "ddl" in payload and "position" not in payload:
-            check_connector(source, self.connector.format)
+            side_messages.check_connector(source, self.connector.format)
             return _ddl(self.connector.format, payload)
         headers = self._flattened.headers(message) if message.headers else {}
-        only_images = _has_only_images(payload)
+        # as Materialize writes an envelope: no column of a table holds an object
+        only_images = payload.keys() == {"before", "after"} and any(isinstance(i, dict) for i in payload.values())
         if source is None and (only_images or ("op" in payload and ("after" in payload or "before" in payload))):
             # as stream processors write it: whose row it is, the options have to say
             table = self._flattened.table({}, headers, content.message.topic)
@@ -379,7 +375,7 @@ class DebeziumMysqlDecoder:
             self._memory.add(content.message, event, null_deletes=False)
             return event
         row = self._flattened.read(payload, headers, message.topic)
-        beside = "" if row and (row.added or headers) else auxiliary_message(payload)
+        beside = "" if row and (row.added or headers) else side_messages.auxiliary_message(payload)
         if row is None or beside:
             no_event = (
                 "neither an envelope nor a schema change of Debezium; for a flattened row, add op, db and table"
@@ -390,7 +386,7 @@ class DebeziumMysqlDecoder:
 
     def _row(self, content: _Content, source: dict[str, Any]) -> Event:
         payload = content.payload
-        check_connector(source, self.connector.format)
+        side_messages.check_connector(source, self.connector.format)
         if not (source.get("db") and source.get("table")):  # a stream processor's, of a table without database
             headers = self._flattened.headers(content.message)
             named = self._flattened.table(source, headers, content.message.topic)
@@ -441,15 +437,16 @@ class DebeziumMysqlDecoder:
         """
         if self._memory.was_deleted(message):
             return []
+        topic_rows = self._memory.rows_of(message.topic)
         if message.key is None:
-            if self._memory.has_null_deletes(message.topic):
+            if topic_rows.null_deletes:
                 details = "a null value without a key: a row of this topic was deleted, and nothing says which"
                 raise WireError("EMPTY_RECORD", details=details)
             return []
         key = self._key(message)
         table, by_topic = self._table_of_tombstone(key, message), False
         if table is None:
-            table, by_topic = self._memory.only_table(message.topic), True
+            table, by_topic = topic_rows.only_table(), True
         if table is None:
             details = f"a null value says that a row was deleted, and nothing says of which table: {_name_it()}"
             raise WireError("EMPTY_RECORD", details=details)
@@ -457,11 +454,11 @@ class DebeziumMysqlDecoder:
             event = self._deleted_row(table, key)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             details = f"not the key of a row of {table}: {reason_of(error)}"
-            raise _malformed_error("key", details) from error
-        event.untimed = self._memory.is_untimed(message.topic)
+            raise malformed_error("key", details) from error
+        event.untimed = topic_rows.untimed
         if by_topic:
             event.flag("table_by_topic")
-        self._memory.add(message, event, self._memory.has_null_deletes(message.topic))
+        self._memory.add(message, event, topic_rows.null_deletes)
         return [event]
 
     def _table_of_tombstone(self, key: MessageKey, message: Message) -> TableId | None:
@@ -529,9 +526,9 @@ class DebeziumMysqlDecoder:
         try:
             return self._json(json_exact.document(data))
         except ValueError as error:
-            details = java_text(data) or with_body_name(reason_of(error), data)
+            details = side_messages.java_text(data) or with_body_name(reason_of(error), data)
             details = f"not a message of Debezium's {self.connector.title} connector: {details}"
-            raise _malformed_error(where, details) from error
+            raise malformed_error(where, details) from error
 
     def _read_framed(self, message: Message, where: str, data: bytes) -> _Payload | None:
         """None for JSON behind the id of a JSON Schema, or of a schema that is not known. WireError."""
@@ -587,11 +584,6 @@ class DebeziumTidbDecoder(DebeziumMysqlDecoder):
         super().__init__(replace(context, options=TIDB.chosen(context.options)))
 
 
-def _has_only_images(payload: Mapping[str, Any]) -> bool:
-    """True for old and new row alone, as Materialize writes an envelope: no column of a table holds an object."""
-    return payload.keys() == {"before", "after"} and any(isinstance(image, dict) for image in payload.values())
-
-
 def _times(payload: Mapping[str, Any]) -> dict[str, Any]:
     """What an envelope says beside its row and source."""
     names = ("ts_ms", "ts_us", "ts_ns", "transaction")
@@ -637,10 +629,6 @@ class _RecentSchemas:
 _WRAPPERS = ({"payload"}, {"schema", "payload"}, {"schemaId", "payload"})  # the last is Apicurio's ExtJsonConverter
 _MOST_RECENT, _LARGEST = 64, 1 << 18
 _SCHEMA, _PAYLOAD = '{"schema":', ',"payload":'
-
-
-def _malformed_error(where: str, details: str) -> WireError:
-    return WireError("MALFORMED", where=where, details=details[:300])
 
 
 def _ddl(format_: str, payload: dict[str, Any]) -> DdlEvent:

@@ -93,7 +93,7 @@ class ConnectorEncoder:
         if (event.before if event.op == "d" else event.after) is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
         row_names = frozenset(event.before or ()) if event.key_only else None
-        source = self._row_source(event, origin)
+        source = self._source(event, origin)
         plan = self._plan(event.table, event.key, row_names, origin.topic, source["commit_ts"] is not None)
         before, after = (None if row is None else plan.row(row, event) for row in (complete_before(event), event.after))
         if event.op == "d":
@@ -126,7 +126,6 @@ class ConnectorEncoder:
     def _deleted(
         self, plan: _Plan, event: RowChange, source: dict[str, Any], before: dict[str, Any] | None, origin: Message
     ) -> list[Message]:
-        """The delete of a row, and its tombstone."""
         key = plan.key_of(before)
         message = replace(origin, key=key, value=plan.value(self._payload(event, source, "d", before, None)))
         if key is not None and self._options.tombstones_on_delete:
@@ -137,9 +136,8 @@ class ConnectorEncoder:
         """The message with the other key of its row in a header: as its own key in JSON, in Avro as JSON alone."""
         avro = self._options.encoding_format == "avro"
         key = _json_bytes({name: (row or {})[name] for name in plan.keys}) if avro else plan.key_of(row)
-        return replace(
-            origin, headers=(*(h for h in origin.headers if h[0] not in (_NEW_KEY, _OLD_KEY)), (header, key))
-        )
+        others = (h for h in origin.headers if h[0] not in (_NEW_KEY, _OLD_KEY))
+        return replace(origin, headers=(*others, (header, key)))
 
     def _truncate(self, event: DdlEvent, origin: Message) -> Message:
         id_ = TableId(event.db, event.table)
@@ -148,7 +146,7 @@ class ConnectorEncoder:
             details = f"the columns of {id_} are not known; give a table definition ({Hint.DDL})"
             raise WireError("TYPE_UNKNOWN", column="*", details=details)
         plan = self._plan(version.table if version else Table(id_, ()), (), None, origin.topic)
-        payload = self._payload(event, self._ddl_source(event, origin), "t", None, None)
+        payload = self._payload(event, self._source(event, origin), "t", None, None)
         return replace(origin, key=None, value=plan.value(payload))
 
     def _schema_change(self, event: DdlEvent, origin: Message) -> Message:
@@ -159,7 +157,7 @@ class ConnectorEncoder:
             serialise = self._avro if self._options.encoding_format == "avro" else self._json
             self._ddl_writers = serialise(key_schema, f"{topic}-key"), serialise(value_schema, f"{topic}-value")
         write_key, write_value = self._ddl_writers
-        source = self._ddl_source(event, origin)
+        source = self._source(event, origin)
         value = write_value(
             {
                 "source": source,
@@ -173,21 +171,15 @@ class ConnectorEncoder:
         return replace(origin, topic=topic, key=write_key({"databaseName": event.db}), value=value)
 
     # ------------------------------------------------------------------------------ the blocks around the row
-    def _row_source(self, event: RowChange, origin: Message) -> dict[str, Any]:
-        carried = self._carried_source(event, event.table.id)
-        if carried is not None:
-            return carried
-        commit_ts = commit_ts_of(event)
-        if commit_ts is None:
-            event.flag("commit_ts_unknown")
-        return self.connector.source(event.table.id, event, commit_ts, origin, self._options)
-
-    def _ddl_source(self, event: DdlEvent, origin: Message) -> dict[str, Any]:
-        id_ = TableId(event.db, event.table)
+    def _source(self, event: RowChange | DdlEvent, origin: Message) -> dict[str, Any]:
+        id_ = TableId(event.db, event.table_name)
         carried = self._carried_source(event, id_)
         if carried is not None:
             return carried
-        commit_ts = required_commit_ts(event, origin, self._options) or 0
+        if isinstance(event, DdlEvent):
+            commit_ts: int | None = required_commit_ts(event, origin, self._options) or 0
+        elif (commit_ts := commit_ts_of(event)) is None:
+            event.flag("commit_ts_unknown")
         return self.connector.source(id_, event, commit_ts, origin, self._options)
 
     def _carried_source(self, event: RowChange | DdlEvent, id_: TableId) -> dict[str, Any] | None:
@@ -220,17 +212,13 @@ class ConnectorEncoder:
 
     # ------------------------------------------------------------------------------ plans
     def _plan(
-        self,
-        table: Table,
-        key: tuple[str, ...],
-        row_names: frozenset[str] | None,
-        topic: str | None,
+        self, table: Table, key: tuple[str, ...], row_names: frozenset[str] | None, topic: str | None,
         has_commit_ts: bool = True,
-    ) -> _Plan:
+    ) -> _Plan:  # fmt: skip
         sent_to = topic if self._options.encoding_format == "avro" else None
         of = id(table), key, row_names, sent_to, has_commit_ts
         cached = self._plans.get(of)
-        if cached is not None and cached[0] is table:
+        if cached is not None:
             return cached[1]
         options = self._options
         primary = next((i.columns for i in table.indexes if i.name == "PRIMARY"), ())
@@ -286,9 +274,8 @@ class ConnectorEncoder:
             try:
                 return frame(id_, write(payload))
             except ValueError as error:
-                raise WireError(
-                    "INVALID_VALUE", column=str(error)[:100], details="no value of its Avro type"
-                ) from error
+                details = "no value of its Avro type"
+                raise WireError("INVALID_VALUE", column=str(error)[:100], details=details) from error
 
         return frame_payload
 

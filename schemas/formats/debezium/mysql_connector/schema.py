@@ -20,10 +20,10 @@ from ticdc_bridge.schemas.formats.debezium.connect import DECIMAL
 from ticdc_bridge.schemas.formats.debezium.connector import Connector
 from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.names import repeated_name, sanitise_name
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.schemas.model.types import BY_CONNECT, BY_NAME, Kind
+from ticdc_bridge.schemas.model.types import BY_CONNECT, BY_NAME, FRACTIONAL, Kind
 from ticdc_bridge.schemas.model.values import split_allowed
 
 # ---- Columns of Debezium's MySQL connector: a field of the Connect schema → column.
@@ -58,7 +58,6 @@ SEMANTIC: dict[str, tuple[str, int | None]] = {
 }
 _ALIASES = {"integer": "int", "numeric": "decimal", "fixed": "decimal", "dec": "decimal", "real": "double",
             "bool": "tinyint", "boolean": "tinyint"}  # fmt: skip
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 def column_of(field: Mapping[str, Any]) -> Column:
@@ -111,9 +110,8 @@ def _guess_column(column: Column, connect: str, semantic: str, parameters: Mappi
         guess, vague = BY_CONNECT[connect]
         column = replace(column, type=guess, vague=vague)
     else:
-        raise ValueError(
-            f"column {column.name!r} has the unknown type {json_exact.dump(connect)[:60]}: {_LEAVE_IT_OUT}"
-        )
+        unknown = json_exact.dump(connect)[:60]
+        raise ValueError(f"column {column.name!r} has the unknown type {unknown}: {_LEAVE_IT_OUT}")
     if semantic == DECIMAL:
         precision, scale = int(parameters.get("connect.decimal.precision", "65")), int(parameters["scale"])
         if scale < 0:
@@ -142,7 +140,7 @@ def _read_propagated(column: Column, connect: str, parameters: Mapping[str, str]
         return None
     column = replace(column, type=BY_NAME[name], length=length, scale=scale, unsigned="unsigned" in words)
     kind = column.type.kind
-    if kind in _TEMPORAL:
+    if kind in FRACTIONAL:
         return replace(column, length=None, scale=length or 0)
     if kind is Kind.DECIMAL:
         return replace(column, scale=scale or 0)
@@ -215,13 +213,9 @@ def key_schema(table: Table, keys: Iterable[str], options: Options) -> dict[str,
 
 
 def value_schema(
-    table: Table,
-    connector: Connector,
-    options: Options,
-    defaults: Mapping[str, Any],
-    row_names: frozenset[str] | None = None,
-    has_commit_ts: bool = True,
-) -> dict[str, Any]:
+    table: Table, connector: Connector, options: Options, defaults: Mapping[str, Any],
+    row_names: frozenset[str] | None = None, has_commit_ts: bool = True,
+) -> dict[str, Any]:  # fmt: skip
     """Schema of a row's envelope. defaults: by column, as its values are written in JSON.
 
     row_names: the columns that a row has of which only the key is known; others may be NULL there. has_commit_ts: False
@@ -303,7 +297,7 @@ def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, 
     if kind is Kind.ENUM:
         escaped = ",".join(e.replace("\\", "\\\\").replace(",", "\\,") for e in column.elements)
         return "string", column.type.semantic, {"allowed": escaped}
-    if kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
+    if kind in (Kind.DATE, *FRACTIONAL):
         name = temporal_name(column, options.time_precision_mode)
         text = ".Iso" in name or kind is Kind.TIMESTAMP
         return ("string" if text else "int32" if name in _INT32 else "int64"), name, {}
@@ -351,8 +345,8 @@ def _source_type(column: Column) -> dict[str, str]:
     """The parameters of `column.propagate.source.type`; the fraction digits of a time are its length."""
     name = column.type.name.upper() + " UNSIGNED" * column.unsigned + " ZEROFILL" * column.zerofill
     parameters = {"type": name}
-    temporal = column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
-    length, scale = (column.scale or None, None) if temporal else (column.length, column.scale)
+    is_fractional = column.type.kind in FRACTIONAL
+    length, scale = (column.scale or None, None) if is_fractional else (column.length, column.scale)
     if length is not None:
         parameters["length"] = str(length)
     if scale is not None:
@@ -403,9 +397,7 @@ class _AvroSchema:
         if namespace and namespace != enclosing:
             record["namespace"] = namespace
         record["fields"] = [self._field(f, namespace) for f in schema["fields"]]
-        names = [f["name"] for f in record["fields"]]
-        if len(set(names)) < len(names):
-            twice = next(n for n in names if names.count(n) > 1)
+        if (twice := repeated_name([f["name"] for f in record["fields"]])) is not None:
             raise WireError("MALFORMED", where=f"record {full}", details=f"two columns become {twice!r} in Avro")
         if "doc" in schema:
             record["connect.doc"] = schema["doc"]
@@ -430,10 +422,8 @@ def _avro_primitive(schema: Mapping[str, Any], kind: str) -> Any:
     avro_type: dict[str, Any] = {"type": _AVRO_TYPES[kind]}
     name, parameters = schema.get("name", ""), schema.get("parameters") or {}
     if name == DECIMAL:
-        avro_type |= {
-            "scale": int(parameters["scale"]),
-            "precision": int(parameters.get("connect.decimal.precision", 64)),
-        }
+        precision = int(parameters.get("connect.decimal.precision", 64))
+        avro_type |= {"scale": int(parameters["scale"]), "precision": precision}
     if "version" in schema:
         avro_type["connect.version"] = schema["version"]
     if parameters:

@@ -17,16 +17,7 @@ from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.codec.sql_text import pad_fraction, text_or_bytes
 from ticdc_bridge.schemas.formats.debezium import values as fields
 from ticdc_bridge.schemas.formats.debezium.connect import BINARY_TEXT, unescaped
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import (
-    CONNECT,
-    GEOMETRY,
-    SEMANTIC,
-    TIME,
-    adjusted_names,
-    column_of,
-    fits,
-    temporal_name,
-)
+from ticdc_bridge.schemas.formats.debezium.mysql_connector import schema
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumDialect, Read
 from ticdc_bridge.schemas.formats.debezium.values import json_number, json_string
 from ticdc_bridge.schemas.model import values
@@ -183,10 +174,10 @@ def _semantic_of(options: Options, column: Column) -> str:
     """The semantic name of a temporal column without schema: what `time_precision_mode` makes of it."""
     kind, mode = column.type.kind, options.time_precision_mode
     if kind is Kind.TIMESTAMP:
-        return TIME + "ZonedTimestamp"
+        return schema.TIME + "ZonedTimestamp"
     if kind is Kind.DATE:
-        return TIME + ("IsoDate" if mode == "isostring" else "Date")
-    return _UNKNOWN_UNIT if mode == "auto" else temporal_name(column, mode)
+        return schema.TIME + ("IsoDate" if mode == "isostring" else "Date")
+    return _UNKNOWN_UNIT if mode == "auto" else schema.temporal_name(column, mode)
 
 
 _UNKNOWN_UNIT = "unknown"
@@ -214,7 +205,7 @@ def _digits(column: Column, semantic: str) -> int | None:
     """Fraction digits of the text: the column's; else all that the form can have (None: as it is written)."""
     if column.scale is not None or ".Iso" in semantic:
         return column.scale
-    return 3 if semantic.startswith(CONNECT) or semantic == TIME + "Time" else 6
+    return 3 if semantic.startswith(schema.CONNECT) or semantic == schema.TIME + "Time" else 6
 
 
 def _utc_text(value: Any) -> str:
@@ -249,7 +240,7 @@ def _micros(semantic: str, value: Any) -> int:
 def _cut_flag(column: Column, semantic: str) -> str:
     """connect mode cuts at the millisecond: where the column has more digits, or nobody knows."""
     is_exact = column.scale is not None and column.scale <= 3
-    return "" if is_exact or not semantic.startswith(CONNECT) else "fraction_cut"
+    return "" if is_exact or not semantic.startswith(schema.CONNECT) else "fraction_cut"
 
 
 def _datetime(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
@@ -288,7 +279,7 @@ def _time(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
 
 _Temporal = Callable[[Column, str, Any], tuple[Value, str]]
 _TEMPORALS: dict[Kind, dict[str, _Temporal]] = {
-    BY_NAME[name].kind: {s: function for s, (type_, _) in SEMANTIC.items() if type_ == name}
+    BY_NAME[name].kind: {s: function for s, (type_, _) in schema.SEMANTIC.items() if type_ == name}
     for name, function in (("date", _date), ("datetime", _datetime), ("timestamp", _timestamp), ("time", _time))
 }
 
@@ -298,12 +289,12 @@ def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialec
 
     def fits_options(column: Column, field: Mapping[str, Any]) -> bool:
         """A number that has lost its semantic name can be a date or time where the options say in which unit."""
-        return fits(column, field) or (is_unnamed(options, field) and column.type.kind in _KINDS_OF_TIME)
+        return schema.fits(column, field) or (is_unnamed(options, field) and column.type.kind in _KINDS_OF_TIME)
 
     images = fields.null_images, fields.default_images
     read = partial(reader, options)
     left_out = _placeholders(options.unavailable_value_placeholder)
-    return DebeziumDialect(format_, column_of_field, read, *images, fits_options, True, adjusted_names, left_out)
+    return DebeziumDialect(format_, column_of_field, read, *images, fits_options, True, schema.adjusted_names, left_out)
 
 
 def _placeholders(text: str) -> tuple[str | bytes, ...]:
@@ -321,7 +312,7 @@ _KINDS_OF_TIME = (Kind.DATE, Kind.DATETIME, Kind.TIME, Kind.YEAR)
 
 def column_of_field(field: Mapping[str, Any]) -> Column:
     """A field of a row's schema → column, with its default. KeyError or ValueError."""
-    column = column_of(field)
+    column = schema.column_of(field)
     return replace(column, has_default=True, default=_default(column, field)) if "default" in field else column
 
 
@@ -343,7 +334,7 @@ def reader(options: Options, column: Column, field: Mapping[str, Any] | None) ->
 
     WireError TYPE_UNKNOWN where the options must say how the column is written.
     """
-    if column.vague == GEOMETRY:
+    if column.vague == schema.GEOMETRY:
         return partial(_refuse, column)
     kind = column.type.kind
     if kind in _TEMPORALS:
@@ -364,7 +355,7 @@ def reader(options: Options, column: Column, field: Mapping[str, Any] | None) ->
 
 
 def _refuse(column: Column, _value: Any) -> tuple[Value, str]:
-    raise WireError("TYPE_UNKNOWN", column=column.name, details=f"it is {GEOMETRY}: leave the column out")
+    raise WireError("TYPE_UNKNOWN", column=column.name, details=f"it is {schema.GEOMETRY}: leave the column out")
 
 
 # ---- numbers
