@@ -136,13 +136,10 @@ class DumpTable(SnapshotTable):
                     for name in nulls:
                         nulls[name] += _null_count(file, name)
             except (pa.ArrowException, ValueError, OSError) as error:
-                raise self._damaged(error) from error
+                reason = str(error).partition("\n")[0]
+                details = f"its files are cut or damaged, or have other columns than its definition: {reason}"
+                raise SetupError("STOPPED", where=str(self.id), details=details) from error
         return rows, nulls
-
-    def _damaged(self, error: Exception) -> SetupError:
-        reason = str(error).partition("\n")[0]
-        details = f"its files are cut or damaged, or have other columns than its definition: {reason}"
-        return SetupError("STOPPED", where=str(self.id), details=details)
 
 
 def _null_count(file: Any, name: str) -> int:

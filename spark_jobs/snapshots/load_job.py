@@ -6,9 +6,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -95,7 +94,8 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     with begun(stages):
         for number, (table, stage) in enumerate(zip(tables, stages, strict=True), 1):
             id_, count = table.table.id, f"{number} of {len(stages)}"
-            with report_slow_steps(f"load: {id_} ({count})", 10, partial(_so_far, stage, spark)), errors_of_source(id_):
+            state = lambda: stage.progress() or running_tasks(spark)  # noqa: B023, E731  # for this turn alone
+            with report_slow_steps(f"load: {id_} ({count})", 10, state), errors_of_source(id_):
                 done = _load_table(load_job, table, stage, spark)
             stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
@@ -110,16 +110,14 @@ def _write_letters(path: Path, files: Sequence[Path]) -> None:
     if not files:
         path.unlink(missing_ok=True)
         return
-    writer = LineWriter(path)
-    try:
+    with ExitStack() as stack:
+        writer = LineWriter(path)
+        stack.callback(writer.abandon)
         for file in files:
             with file.open(encoding="utf-8") as lines:
                 for line in lines:
                     writer.write_text(line.rstrip("\n"))
         writer.close()
-    except BaseException:
-        writer.abandon()
-        raise
 
 
 @contextmanager
@@ -133,10 +131,6 @@ def errors_of_source(id_: TableId) -> Iterator[None]:
         if isinstance(error, SetupError) or details is None:
             raise
         raise SetupError("STOPPED", where=str(id_), details=details) from error
-
-
-def _so_far(stage: Stage, spark: SparkSession) -> str:
-    return stage.progress() or running_tasks(spark)
 
 
 def snapshot_side(zone: str, types: SparkTypes, on_lossy: OnLossy) -> CodecConfig:

@@ -46,8 +46,6 @@ _RATE: Final = 50_000
 _READ: Final = 256 << 10
 _AS_SENT: Final = TextForm()
 _NO_COLUMN, NO_SNAPSHOT = 1054, (8055, 9006)
-_ALL: Final = (1 << 64) - 1
-"""Rows of a result: a server may have another number, and leaves the others out without a word."""
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
 
 
@@ -92,7 +90,8 @@ class TidbServer:
                 connection.use_unicode, connection.decoders = False, {}
                 cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
                 zone = "+00:00" if self.zone == "UTC" else self.zone
-                cursor.execute(f"SET SESSION time_zone = %s, sql_mode = '', sql_select_limit = {_ALL}", (zone,))
+                all_rows = f"sql_select_limit = {(1 << 64) - 1}"  # a server's own limit would cut results
+                cursor.execute(f"SET SESSION time_zone = %s, sql_mode = '', {all_rows}", (zone,))
                 if self.tso:
                     cursor.execute(f"SET SESSION tidb_snapshot = '{self.tso}'")
                 yield cursor
