@@ -228,6 +228,11 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: S
         for name in (APPLIED, LOADED) if is_all else (APPLIED,) if is_at_statement else ():
             if target.columns.time_of(name) < load_job.tso:
                 target.columns.lake_table.set_property(name, str(load_job.tso))
+        if (is_all or state.loaded == load_job.tso) and not errors and isinstance(target, merge.CurrentTable):
+            # A stream may have written older rows before it saw LOADED: from now on it leaves out their deletes.
+            older, lake_table = f"{COMMIT_TS} < {load_job.tso}", target.columns.lake_table
+            if not lake_table.read().where(older).isEmpty():
+                lake_table.delete(older)
     return done._replace(rows=done.rows + errors, errors=errors)
 
 
