@@ -8,6 +8,7 @@ is imported there, not here.
 import io
 import os
 import sys
+from collections import namedtuple
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = PROGRAM) -> int:
         finally:
             sys.stdout.flush()  # what it still holds is written here, where a closed pipe can be told
     except KeyboardInterrupt:
-        eval("0")  # CPython dies by SIGINT where text that it evaluated (a dataclass's) was interrupted last
+        namedtuple("_Evaluated", ())  # CPython dies by SIGINT where text that it evaluated was interrupted last
         return _INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

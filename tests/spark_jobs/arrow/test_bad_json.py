@@ -139,8 +139,8 @@ def test_a_key_belongs_to_its_row() -> None:
     schema = json.loads(good.key or b"")["schema"]
     odd = [json.dumps({"payload": {"id": v}, "schema": schema}, separators=(",", ":")).encode() for v in (2, None, "a")]
     messages = [good, replace(good, key=None), *(replace(good, key=key) for key in [*strange, *odd]), good]
-    assert check("debezium", of, messages) >= 6
-    assert ArrowJsonDecoder("debezium", of).decode(pa.array([good.value], pa.binary()))[1] == []
+    assert check("debezium", of, messages) == 5  # a key of no or another column is for the codec
+    assert ArrowJsonDecoder("debezium", of).decode(pa.array([good.value], pa.binary()))[1] == [0]
     with pytest.raises(ValueError, match="2 keys for 1 values"):
         ArrowJsonDecoder("debezium", of).decode(pa.array([b""]), pa.array([b"", b""]))
 

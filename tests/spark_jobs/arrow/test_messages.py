@@ -223,8 +223,9 @@ def test_batches_of_a_few_messages_and_of_none() -> None:
 
 def test_what_is_compiled_stays_for_the_next_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """With definitions or without: the next micro-batch's codecs are new, of the same schema texts and tables."""
-    from ticdc_bridge.schemas.columnar import avro_reader, debezium_writer
+    from ticdc_bridge.schemas.columnar import avro_reader
     from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+    from ticdc_bridge.schemas.formats.debezium import ticdc
 
     if not COMPILED:
         pytest.skip("numba is not there: nothing is compiled")
@@ -234,7 +235,7 @@ def test_what_is_compiled_stays_for_the_next_task(monkeypatch: pytest.MonkeyPatc
         read, write = golden.side(ddl=ddl), CodecConfig("debezium", FileSchemas([]), options)
         first = [b.to_pylist() for b in TranscodeBatches(read, write, None, _MESSAGES)([_batch(golden.messages())])]
         with monkeypatch.context() as context:
-            for module, name in ((avro_reader, "compile_record"), (debezium_writer, "compile_plan")):
+            for module, name in ((avro_reader, "compile_record"), (ticdc, "compile_plan")):
                 context.delattr(module, name)
             read, write = golden.side(ddl=ddl), CodecConfig("debezium", FileSchemas([]), options)
             again = [b.to_pylist() for b in TranscodeBatches(read, write, None, _MESSAGES)([_batch(golden.messages())])]

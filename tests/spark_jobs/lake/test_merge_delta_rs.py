@@ -112,7 +112,7 @@ def test_who_made_the_table_and_who_goes_on(spark: SparkSession, capsys: pytest.
 def test_what_only_delta_spark_can_do(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = (
         (("--out", "delta:hdfs://lake/t", "--on-error", "drop"), "folders"),
-        (("--out", "delta:a%20b"), "takes no folder with %"),
+        (("--out", "delta:a%20b"), "can't write to a folder with %"),
         (("--dead-letter", "delta:dead"), "only delta-spark writes there"),
     )
     for more, why in wrong:

@@ -68,7 +68,12 @@ def test_a_stream_that_runs(
         send(kafka, topic, sent[:20])
         commits = tmp_path / "checkpoint" / "spark" / "commits"
         job.until(lambda: (commits / "0").exists(), "a batch")
-        sender = Thread(target=lambda: [send(kafka, topic, sent[n : n + 4]) for n in range(20, len(sent), 4)])
+
+        def send_all() -> None:
+            for n in range(20, len(sent), 4):
+                send(kafka, topic, sent[n : n + 4])
+
+        sender = Thread(target=send_all)
         sender.start()
         for steps, more in zip(SNAPSHOTS, ([], ["--replace"]), strict=True):
             assert main([*load_words, _dump(history, steps)[1], *more]) == 0, capsys.readouterr().err[-3000:]
