@@ -1,5 +1,7 @@
 """Tables as strangers have them: odd keys, names, charsets and values, read from a live TiDB and from real dumps."""
 
+import json
+import random
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,11 +13,16 @@ from typing import Any
 import numpy as np
 import pymysql
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.spark_jobs.snapshots.test_reconcile import compare, counts, damages, lake_table, rule_of
 from tests.support.tidb import _CACHE, needs_tidb, tidb_cursor
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
+from ticdc_bridge.spark_jobs.snapshots import reconcile_job, source
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
 from ticdc_bridge.spark_jobs.snapshots.stage import SnapshotTable
@@ -23,6 +30,7 @@ from ticdc_bridge.spark_jobs.snapshots.tidb_reader import TidbServer
 
 pytestmark = [*needs_tidb, pytest.mark.slow]
 ZONE = "America/Sao_Paulo"
+CASES = [("delta-spark", "exact"), ("deltalake", "typed")]
 DIALECTS = [
     ("sql",), ("sql", "--escape-backslash=false"), ("csv",), ("csv", "--escape-backslash=false"),
     ("csv", "--csv-separator", "\t", "--csv-delimiter", "'"),
@@ -200,3 +208,54 @@ def test_a_server_with_a_limit(server: Any) -> None:
         assert not wrong_cells(port, table, ZONE)
     finally:
         cursor.execute("SET GLOBAL sql_select_limit = DEFAULT")
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+@pytest.mark.parametrize("name", ["numbers"])
+def test_loaded_compared_and_repaired(
+    server: Any, spark: SparkSession, tmp_path: Path, name: str, case: tuple[str, str], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """What was damaged comes out, and is mended; the key has each kind of number."""
+    engine, types = case
+    monkeypatch.setattr(reconcile_job, "PAUSES", (0.1,))
+    monkeypatch.setattr(source, "CHUNK_ROWS", 3)
+    port, _ = server
+    url, out = f"mysql://root@127.0.0.1:{port}", rule_of(spark, engine, tmp_path).format(table="t")
+    words = ["--table", f"odd db.{name}", "--time-zone", ZONE, "--engine", engine]
+    assert main(["load", "--source", url, *words, "--types", types, "--out", out]) == 0
+    expected = in_tidb(port, name)
+    table = lake_table(spark, engine, out, "t")
+    with set_for_now(spark, "spark.sql.session.timeZone", ZONE):
+        rows = {row["id"]: row.asDict() for row in table.read().collect()}
+    assert rows.keys() == expected.keys()
+    both = [(c, v, rows[id_][c]) for id_, row in expected.items() for c, v in row.items()]
+    assert not [cell for cell in both if not is_same(*cell[1:])]
+    capsys.readouterr()
+    words += ["--tidb", url, "--lake", out, "--chunk", "3"]
+    assert compare(*words, "--wait", "0s") == (0, [])
+    said = counts(capsys.readouterr().err)
+    assert (said["rows"], said["equal"]) == (len(expected), len(expected))
+    keys = set(json.loads(table.properties()["bridge.key"]))
+    kinds = {f.name: f.dataType.simpleString() for f in table.read().schema}
+    columns = {n: kind for n, kind in kinds.items() if n.lower() not in {*keys, "id", "_commit_ts"}}
+    *others, gone = sorted(rows)
+    chance, changes = random.Random(f"{name} {case}"), dict[str, str]()
+    names = {quoted(c): kind for c, kind in columns.items()}
+    for number, (column, kind) in enumerate(columns.items()):
+        value = chance.choice(damages(kind, quoted(column), names))
+        changes[column] = f"CASE WHEN id = {others[number % len(others)]} THEN {value} ELSE {quoted(column)} END"
+    with set_for_now(spark, "spark.sql.session.timeZone", ZONE):
+        table.update(changes, "true")
+        after = {row["id"]: row for row in table.read().collect()}
+        table.delete(f"id = {gone}")
+    changed = {id_: {c for c in columns if rows[id_][c] != after[id_][c]} for id_ in others}
+    wanted = {(id_, "different", *sorted(names)) for id_, names in changed.items() if names} | {(gone, "missing")}
+    code, found = compare(*words, "--wait", "0s")
+    assert code == 1
+    assert {(int((d["tidb"] or d["lake"])["id"]), d["kind"], *sorted(d["columns"])) for d in found} == wanted
+    assert compare(*words, "--wait", "0s", "--repair")[0] == 0
+    said = counts(capsys.readouterr().err)
+    assert (said["rows"], said["equal"]) == (len(expected), len(expected))
+    assert compare(*words, "--wait", "0s") == (0, [])
