@@ -143,7 +143,7 @@ def test_no_change_is_lost(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     """Tables break and are mended; the job is killed before or after anything that it keeps, and starts again."""
     chance, world, sent = random.Random(f"{seed}"), _World(spark, tmp_path), dict[str, set[int]]()
     left = [0]
-    for name in ("_keep", "forget"):
+    for name in ("keep", "forget"):
         real = getattr(Checkpoint, name)
 
         def kill(*args: object, real: object = real) -> None:
