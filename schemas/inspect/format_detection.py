@@ -13,8 +13,13 @@ from typing import Any
 from ticdc_bridge.schemas.codec import compression, json_exact
 from ticdc_bridge.schemas.codec.byte_signatures import craft_problem, with_body_name
 from ticdc_bridge.schemas.codec.json_exact import json_form
+from ticdc_bridge.schemas.formats.debezium.auxiliary_messages import (
+    READ_BY,
+    java_text,
+    of_somebody_else,
+    other_connector,
+)
 from ticdc_bridge.schemas.formats.debezium.connector import TIDB
-from ticdc_bridge.schemas.formats.debezium.side_messages import READ_BY, java_text, of_somebody_else, other_connector
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_field
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import is_likely_tso

@@ -98,9 +98,9 @@ class _Rows(NamedTuple):
             upper = self._is_less(parts[number][0])
             return f"{upper} AND NOT {self._is_less(parts[number - 1][0])}" if number else upper
         if parts[number] == ((Limit.DEFAULT,),):
-            others = " OR ".join(self._is_one_of(values) for n, values in enumerate(parts) if n != number)
+            others = " OR ".join(self._is_in(values) for n, values in enumerate(parts) if n != number)
             return f"NOT coalesce({others or 'false'}, false)"
-        return self._is_one_of(parts[number])
+        return self._is_in(parts[number])
 
     def _is_less(self, bounds: tuple[Bound, ...]) -> str:
         """Whether a row comes before bounds, column by column."""
@@ -116,7 +116,7 @@ class _Rows(NamedTuple):
                 sql = f"({spread.sql} < {literal} OR {self._is_null(spread)}{rest})"
         return sql
 
-    def _is_one_of(self, values: tuple[tuple[Bound, ...], ...]) -> str:
+    def _is_in(self, values: tuple[tuple[Bound, ...], ...]) -> str:
         rows = (" AND ".join(map(self._is, self.columns, row)) for row in values)
         return f"({' OR '.join(f'({row})' for row in rows)})"
 

@@ -51,8 +51,8 @@ def add_points(spark: SparkSession, lake_table: LakeTable, resolved: int, points
     """Adds a row for each table, by its location, in one commit; the same rows again change nothing."""
     if not lake_table.exists():
         lake_table.create([*starmap(TableColumn, _COLUMNS.items())], {})
-    is_there = (F.col("resolved_ts") == resolved) & F.col("location").isin(*points)
-    if not lake_table.read().where(is_there).isEmpty():
+    is_recorded = (F.col("resolved_ts") == resolved) & F.col("location").isin(*points)
+    if not lake_table.read().where(is_recorded).isEmpty():
         return
     rows = [(resolved, point.table, point.version, location) for location, point in sorted(points.items())]
     frame = spark.createDataFrame(rows, "resolved_ts bigint, table string, version bigint, location string")

@@ -51,8 +51,8 @@ _OF_SOURCE: Final = re.compile(r"(?:SourceError|SetupError): ([^\n]+)")
 
 @dataclass(frozen=True)
 class LoadJob:
-    """What a load is given. job: places, layout, engine, types, tables without a key, as of merge; its side read is
-    `snapshot_side`. source_zone: of TIMESTAMP text in the source. statements: of the tables' history, if any is known.
+    """What a load is given. job: places, layout, engine, types, tables without a key, as of merge; it reads by
+    `snapshot_config`. source_zone: of TIMESTAMP text in the source. statements: of the tables' history, if any is known.
     letters: a file for rows with a value that is none of its column's type; None: the first ends the load.
     """
 
@@ -133,7 +133,7 @@ def errors_of_source(id_: TableId) -> Iterator[None]:
         raise SetupError("STOPPED", where=str(id_), details=details) from error
 
 
-def snapshot_side(zone: str, types: SparkTypes, on_lossy: OnLossy) -> CodecConfig:
+def snapshot_config(zone: str, types: SparkTypes, on_lossy: OnLossy) -> CodecConfig:
     """The side that a load reads: changes whose TIMESTAMP text has the changefeed's zone."""
     view = TableView(Table(ANY_TABLE, ()), types, on_lossy=on_lossy)
     return CodecConfig("open", FileSchemas([]), Options.of({}, time_zone=zone), view=view)

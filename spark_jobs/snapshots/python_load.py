@@ -11,7 +11,7 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job, WithoutKey
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
-from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, run_load, snapshot_side
+from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, run_load, snapshot_config
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
 
@@ -56,7 +56,7 @@ def load(
         types=(types, ("exact", "typed")), on_lossy=(on_lossy, ("error", "flag")), engine=(engine, (AUTO, *ENGINES)),
         without_key=(without_key, ("refuse", "append")),
     )  # fmt: skip
-    read = snapshot_side(time_zone, SparkTypes(types), on_lossy)
+    read = snapshot_config(time_zone, SparkTypes(types), on_lossy)
     job = Job(read, merge=engine, changelog=changelog, versions=versions, without_key=without_key)
     statements = statements_of(None if ddl is None else definition_source(str(ddl)))
     load_job = LoadJob.of(

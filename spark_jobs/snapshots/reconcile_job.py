@@ -42,7 +42,7 @@ from ticdc_bridge.spark_jobs.snapshots.checksums import Groups
 from ticdc_bridge.spark_jobs.snapshots.differences import DIFFERENT, EXTRA, MISSING, NEWER, LakeRows
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as options_of
 from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX, DumpTable
-from ticdc_bridge.spark_jobs.snapshots.load_job import check_losses, errors_of_source, locations_of, snapshot_side
+from ticdc_bridge.spark_jobs.snapshots.load_job import check_losses, errors_of_source, locations_of, snapshot_config
 from ticdc_bridge.spark_jobs.snapshots.repair import repair_rows
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 from ticdc_bridge.spark_jobs.snapshots.source import CHUNK_ROWS, read_source
@@ -402,7 +402,7 @@ def reconcile(
         SetupError: for wrong arguments, and where it can't be told whether the rows are equal.
     """
     check_choices(on_lossy=(on_lossy, ("error", "flag")), engine=(engine, (AUTO, *ENGINES)))
-    job = Job(snapshot_side(time_zone, SparkTypes(), on_lossy), merge=engine, changelog=changelog, versions=versions)
+    job = Job(snapshot_config(time_zone, SparkTypes(), on_lossy), merge=engine, changelog=changelog, versions=versions)
     reconcile_job = ReconcileJob(
         job, lake, source_of(tidb, dump), TableChoice.of([table]), source_time_zone or time_zone, wait, out or "",
         repair, at, dump_options,

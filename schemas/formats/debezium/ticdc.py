@@ -17,8 +17,8 @@ from ticdc_bridge.schemas.formats.debezium import avro_schema as avro_publish
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
 from ticdc_bridge.schemas.formats.debezium import row_reader, schema_changes
 from ticdc_bridge.schemas.formats.debezium import values as fields
+from ticdc_bridge.schemas.formats.debezium.auxiliary_messages import check_connector, java_text, of_somebody_else
 from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, RowValues, document, row_values
-from ticdc_bridge.schemas.formats.debezium.side_messages import check_connector, java_text, of_somebody_else
 from ticdc_bridge.schemas.formats.definitions import unknown_type_error
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.formats.other_fields import members_of, members_text, other_fields

@@ -76,7 +76,7 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.pipeline.progress import tell_counts, tell_lines
         from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout
-        from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan, run_load, snapshot_side
+        from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan, run_load, snapshot_config
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
         from ticdc_bridge.spark_jobs.streaming.table_results import tell_tables
 
@@ -86,9 +86,10 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
         zone = check_zone("--time-zone", self.time_zone) or "UTC"
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
         job = Job(
-            snapshot_side(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine, current=self.out is not None,
-            changelog=self.changelog, versions=self.versions, outputs=self.outputs, without_key=self.without_key,
-            layout=TableLayout.of(self.partition_by, self.cluster_by), on_partition_drop=self.on_partition_drop,
+            snapshot_config(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine,
+            current=self.out is not None, changelog=self.changelog, versions=self.versions, outputs=self.outputs,
+            without_key=self.without_key, layout=TableLayout.of(self.partition_by, self.cluster_by),
+            on_partition_drop=self.on_partition_drop,
         )  # fmt: skip
         settings = spark_settings(self, True, self.source.removeprefix("dumpling:"), out, *job.more_locations)
         load_job = LoadJob.of(

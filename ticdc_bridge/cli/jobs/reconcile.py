@@ -61,7 +61,7 @@ Exit codes:
         from ticdc_bridge.cli.options import check_zone
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
         from ticdc_bridge.spark_jobs.pipeline.job import Job
-        from ticdc_bridge.spark_jobs.snapshots.load_job import snapshot_side
+        from ticdc_bridge.spark_jobs.snapshots.load_job import snapshot_config
         from ticdc_bridge.spark_jobs.snapshots.reconcile_job import ReconcileJob, run_reconcile, source_of
         from ticdc_bridge.spark_jobs.streaming import lineage, metrics
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
@@ -71,7 +71,7 @@ Exit codes:
         zone = check_zone("--time-zone", self.time_zone) or "UTC"
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
         job = Job(
-            snapshot_side(zone, SparkTypes(), self.on_lossy), merge=self.engine, changelog=self.changelog,
+            snapshot_config(zone, SparkTypes(), self.on_lossy), merge=self.engine, changelog=self.changelog,
             versions=self.versions, outputs=self.outputs,
         )  # fmt: skip
         reconcile_job = ReconcileJob(

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
 from ticdc_bridge.schemas.codec.json_exact import name_other_form
 from ticdc_bridge.schemas.formats.base import Context, table_of_name
-from ticdc_bridge.schemas.formats.debezium import side_messages
+from ticdc_bridge.schemas.formats.debezium import auxiliary_messages
 from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, document
 from ticdc_bridge.schemas.formats.debezium.connector import MYSQL, TIDB
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import values
@@ -222,10 +222,12 @@ class FlattenedRows:
             fields = {field: payload[name] for name, field in plan.added}
         for field in plan.of_writer:
             name, value = field.removeprefix("source_"), fields[field]
-            if database := side_messages.database_of(name):
-                raise ValueError(f"its field {name} is of the connector for {database}; {side_messages.MYSQL_ONLY}")
+            if database := auxiliary_messages.database_of(name):
+                raise ValueError(
+                    f"its field {name} is of the connector for {database}; {auxiliary_messages.MYSQL_ONLY}"
+                )
             if name == "connector":
-                side_messages.check_connector({name: value}, self._format)
+                auxiliary_messages.check_connector({name: value}, self._format)
         op = "d" if fields.get("deleted") in ("true", True) else fields.get("op") or headers.get("op")
         if op is not None and op not in ("c", "u", "d", "r"):
             raise ValueError(f"the operation {json_exact.dump(op)[:20]} of a flattened row is not c, u, d or r")
@@ -357,7 +359,7 @@ class DebeziumMysqlDecoder:
         if isinstance(source, dict) and "op" in payload:
             return self._row(content, source)
         if isinstance(source, dict) and "ddl" in payload and "position" not in payload:
-            side_messages.check_connector(source, self.connector.format)
+            auxiliary_messages.check_connector(source, self.connector.format)
             return _ddl(self.connector.format, payload)
         headers = self._flattened.headers(message) if message.headers else {}
         # as Materialize writes an envelope: no column of a table holds an object
@@ -375,7 +377,7 @@ class DebeziumMysqlDecoder:
             self._memory.add(content.message, event, null_deletes=False)
             return event
         row = self._flattened.read(payload, headers, message.topic)
-        beside = "" if row and (row.added or headers) else side_messages.auxiliary_message(payload)
+        beside = "" if row and (row.added or headers) else auxiliary_messages.auxiliary_message(payload)
         if row is None or beside:
             no_event = (
                 "neither an envelope nor a schema change of Debezium; for a flattened row, add op, db and table"
@@ -386,7 +388,7 @@ class DebeziumMysqlDecoder:
 
     def _row(self, content: _Content, source: dict[str, Any]) -> Event:
         payload = content.payload
-        side_messages.check_connector(source, self.connector.format)
+        auxiliary_messages.check_connector(source, self.connector.format)
         if not (source.get("db") and source.get("table")):  # a stream processor's, of a table without database
             headers = self._flattened.headers(content.message)
             named = self._flattened.table(source, headers, content.message.topic)
@@ -526,7 +528,7 @@ class DebeziumMysqlDecoder:
         try:
             return self._json(json_exact.document(data))
         except ValueError as error:
-            details = side_messages.java_text(data) or with_body_name(reason_of(error), data)
+            details = auxiliary_messages.java_text(data) or with_body_name(reason_of(error), data)
             details = f"not a message of Debezium's {self.connector.title} connector: {details}"
             raise malformed_error(where, details) from error
 
