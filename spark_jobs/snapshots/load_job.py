@@ -52,7 +52,7 @@ _OF_SOURCE: Final = re.compile(r"(?:SourceError|SetupError): ([^\n]+)")
 @dataclass(frozen=True)
 class LoadJob:
     """What a load is given. job: places, layout, engine, types, tables without a key, as of merge; it reads by
-    `snapshot_config`. source_zone: of TIMESTAMP text in the source. statements: of the tables' history, if any is known.
+    `snapshot_config`. source_zone: of TIMESTAMP text in the source. statements: of the tables' history, if it is known.
     letters: a file for rows with a value that is none of its column's type; None: the first ends the load.
     """
 
