@@ -277,11 +277,8 @@ async def change_server(request: Request) -> Response:
 
 async def _set(request: Request, name: str, *subject: str) -> ApiAnswer:
     """Sets what the form says, of a subject or the server; nothing there takes the setting away."""
-    api, fields, path = (
-        ApiClient(request),
-        await form(request),
-        ("config" if name == "compatibility" else name, *subject),
-    )
+    api, fields = ApiClient(request), await form(request)
+    path = "config" if name == "compatibility" else name, *subject
     if not fields.get("to"):
         return await api.send("DELETE", *path)
     force = True if fields.get("force") == "1" else None
