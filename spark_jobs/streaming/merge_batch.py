@@ -1,5 +1,6 @@
 """A micro-batch's changes, merged into a table of the lake."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -48,14 +49,17 @@ def merge_table(
     location: of the current table, if the job has one. job: knows the tables as they are in this batch. statements: of
     the history, in any order. owners: finds the table's changes among others', which are counted; None: all are its.
     """
+    definition, steps, names, shared = define_table(job, id_, statements)
     try:
-        definition, table, steps, names, shared = define_table(job, id_, statements, changes is not None)
+        table = definition if changes is None else known_table(job, id_, definition)
     except SetupError as error:
         if error.code != "USAGE" or changes is None or owners is None or owners.checkpoint is None:
             raise
-        if not take_table(changes, [(0, id_)], summary, owners).isEmpty():
+        if not take_table(changes, names, summary, owners, shared).isEmpty():
             raise
-        return 0  # a stream goes on until there is something of the table
+        # A stream goes on until there is something of the table: its DDL may come. A wrong name is seen by the word.
+        print(f"warning: {error.detail}. The stream waits for a change of it", file=sys.stderr)
+        return 0
     if table is not None and changes is not None and not steps and job.read.format == "avro":
         keyed = _with_key(table, id_, changes)
         if keyed is None:  # all are of other tables, and nothing says what the key is
@@ -86,23 +90,29 @@ def merge_table(
 
 
 class TableDefinition(NamedTuple):
-    """A table as statements define it (`definition`), or else as registered schemas do (`table`); None: unknown."""
+    """A table as statements define it; None: they don't."""
 
     definition: Table | None
-    table: Table | None
     steps: list[SchemaChange]
     names: Names
     shared: SharedNames
 
 
-def define_table(job: Job, id_: TableId, statements: Sequence[DdlText], asks_schemas: bool) -> TableDefinition:
-    """asks_schemas: registered schemas are asked where there are no statements."""
+def define_table(job: Job, id_: TableId, statements: Sequence[DdlText]) -> TableDefinition:
+    """SetupError USAGE for statements that can't be followed."""
     with DEFINITIONS_LOCK:
         ordered = sort_statements(statements)
         steps, names = steps_of(ordered, id_, job), rename_chain(ordered, id_).names()
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
-        table = definition or (newest_table(job.read, id_) if asks_schemas else None)
-        return TableDefinition(definition, table, steps, names, shared_names(ordered))
+        return TableDefinition(definition, steps, names, shared_names(ordered))
+
+
+def known_table(job: Job, id_: TableId, definition: Table | None) -> Table:
+    """A table as statements define it, else as given definitions or registered schemas do. SetupError USAGE."""
+    if definition is not None:
+        return definition
+    with DEFINITIONS_LOCK:
+        return newest_table(job.read, id_)
 
 
 def open_directly(
@@ -110,13 +120,16 @@ def open_directly(
 ) -> DirectTable:
     """The current table of a name that no other table had. UnsupportedTable where Spark has to merge its changes."""
     open_log(tables.engine_of(session, job.merge or AUTO, location.format)(session, location.name))
-    defined = define_table(job, id_, statements, asks_schemas=True)
-    if defined.table is None or len(defined.names) > 1 or defined.shared or job.changelog or job.versions:
+    definition, steps, names, shared = define_table(job, id_, statements)
+    if len(names) > 1 or shared or job.changelog or job.versions:
         raise UnsupportedTable("there is more to do than to write one table")
-    has_key = any(c.handle_key for c in defined.table.columns)
-    (target,) = targets_of(session, job, id_, location, defined.names, has_key)
+    try:
+        table = known_table(job, id_, definition)
+    except SetupError as error:
+        raise UnsupportedTable("its columns are not known") from error
+    (target,) = targets_of(session, job, id_, location, names, any(c.handle_key for c in table.columns))
     assert isinstance(target, merge.CurrentTable)
-    return target.open_directly(defined.table, defined.steps)
+    return target.open_directly(table, steps)
 
 
 def steps_of(statements: Sequence[DdlText], id_: TableId, job: Job) -> list[SchemaChange]:

@@ -199,7 +199,7 @@ def test_a_stream_learns_tables_from_its_topic(spark: SparkSession, kafka: Kafka
 
 
 @pytest.mark.slow
-def test_a_stream_waits_for_its_table(spark: SparkSession, kafka: Kafka) -> None:
+def test_a_stream_waits_for_its_table(spark: SparkSession, kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     """Batches of other tables alone come before it is created."""
     ddl()
     messages(*(change("shop.items", n, sku=str(n), qty="1") for n in range(2, 6)), name="others")
@@ -221,6 +221,10 @@ def test_a_stream_waits_for_its_table(spark: SparkSession, kafka: Kafka) -> None
     argv += ["--bootstrap-servers", kafka.bootstrap_servers, "--time-zone", "UTC", "--out", "delta:t"]
     assert main([*argv, "--stream", "--checkpoint", "cp", "--trigger", "now", "--max-per-batch", "2"]) == 0
     assert rows(spark, "t") == [{"id": 1, "note": "x"}]
+    assert "warning: table shop.orders: its columns are not known" in capsys.readouterr().err
+    argv[argv.index("stream")], argv[argv.index("shop.orders")] = "ddl.jsonl", "shop.order"
+    assert main([*argv, "--stream", "--checkpoint", "other", "--trigger", "now"]) == 2
+    assert "the history of shop.order can't be followed" in capsys.readouterr().err
 
 
 LAYOUT = """\
