@@ -37,7 +37,7 @@ from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as optio
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
 from ticdc_bridge.spark_jobs.snapshots.stage import ChunkWriting, SnapshotTable, Stage, Stages, begun, stage_root
-from ticdc_bridge.spark_jobs.spark.errors import raised_message
+from ticdc_bridge.spark_jobs.spark.errors import is_conflict, raised_message
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
 from ticdc_bridge.spark_jobs.streaming.merge_batch import steps_of, targets_of
 
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _OF_SOURCE: Final = re.compile(r"(?:SourceError|SetupError): ([^\n]+)")
 """In Spark's text: what the source's rows are not."""
+_CONFLICTS: Final = 4
+"""With another job's commits, after which a table is loaded again."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
             id_, count = table.table.id, f"{number} of {len(stages)}"
             state = lambda: stage.progress() or running_tasks(spark)  # noqa: B023, E731  # for this turn alone
             with report_slow_steps(f"load: {id_} ({count})", 10, state), errors_of_source(id_):
-                done = _load_table(load_job, table, stage, spark)
+                done = _load_beside_streams(load_job, table, stage, spark)
             stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
             print(f"load: {id_}: {done.rows} rows ({count} tables)", file=sys.stderr)
@@ -176,6 +178,18 @@ def check_losses(table: SnapshotTable, job: Job) -> list[str]:
         details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
         raise SetupError("STOPPED", where=str(table.table.id), details=details)
     return [f"{table.table.id}: {text}" for text in losses]
+
+
+def _load_beside_streams(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: SparkSession) -> load.Loaded:
+    """`_load_table`, again where a stream changed the table at the same time: what is read and written is found."""
+    for _ in range(_CONFLICTS):
+        try:
+            return _load_table(load_job, source, stage, spark)
+        except Exception as error:
+            if not is_conflict(error):
+                raise
+            print(f"load: {source.table.id}: another job changed the table meanwhile; again", file=sys.stderr)
+    return _load_table(load_job, source, stage, spark)
 
 
 def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: SparkSession) -> load.Loaded:
