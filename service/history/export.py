@@ -20,7 +20,7 @@ from ticdc_bridge.service.history.model import Contradiction, State, TableVersio
 
 Form = Literal["sql", "jsonl"]
 _NOT_EXACT: Final = (State.PARTIAL, State.ERROR, State.UNKNOWN)
-_HEAD: Final = """-- Not kept, so not here: partitions, foreign keys, checks, TTL.
+_HEAD: Final = """-- Not kept, so not here: partitions, foreign keys, checks, TTL, AUTO_RANDOM, CLUSTERED.
 SET NAMES utf8mb4;
 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='';
 SET @OLD_TIME_ZONE=@@TIME_ZONE, TIME_ZONE='+00:00';"""

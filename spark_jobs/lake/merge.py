@@ -281,9 +281,9 @@ def _refuse_alike_keys(newest: DataFrame, rows: RowValues, columns: TableColumns
         if key == other:
             raise columns.stopped(
                 f"the key of the change at commit_ts {row['commit_ts']} equals another row's by its collation, and TiDB"
-                " has one of the two: the update was sent without its old row. Let the changefeed send old rows."
-                f" {load_again(columns.settings.id)} If TiDB compares keys by their bytes (no new collations),"
-                f" {Hint.ON_LOSSY_FLAG} keeps both"
+                " has one of the two: the update was sent without its old row. Let the changefeed send old rows; if"
+                f" TiDB compares keys by their bytes (no new collations), {Hint.ON_LOSSY_FLAG} keeps both."
+                f" {load_again(columns.settings.id)}"
             )
 
 

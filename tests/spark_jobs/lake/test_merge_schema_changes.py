@@ -517,7 +517,7 @@ def test_keys_that_are_one_to_tidb(
                      () if together else (20,), engine=engine)  # fmt: skip
         if keys is None:
             assert code == 2
-            assert "STOPPED: stopped at d.t: the key of the change at commit_ts 25 is" in capsys.readouterr().err
+            assert "the key of the change at commit_ts 25 equals another row's" in capsys.readouterr().err
         else:
             assert (code, sorted(r["id"] for r in rows(spark, place))) == (0, keys)
 
@@ -536,7 +536,7 @@ def test_a_table_that_is_removed_is_missed(
     place = next(path for path in (Path("t"), Path("warehouse/db/t")) if path.exists())
     shutil.rmtree(place)
     assert merge(ddl, changes[1:], "t", (), engine=engine) == 2
-    assert "somebody removed it" in capsys.readouterr().err
+    assert "the table was removed" in capsys.readouterr().err
     shutil.rmtree(place.with_name("t__tombstones"))
     assert merge(ddl, changes[1:], "t", (), engine=engine) == 0
     assert [r["id"] for r in rows(spark, "t")] == [15]

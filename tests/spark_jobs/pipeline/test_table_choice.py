@@ -86,6 +86,8 @@ PLACES = [
     ("delta:/l/{table}", "a", "x/y", "delta:/l/x%2Fy"),
     ("delta:/l/{table}", "a", "ä %", "delta:/l/ä %25"),
     ("delta:/l/{table}", "a", "{schema}", "delta:/l/%7Bschema%7D"),
+    ("delta:/l/{c}*", "a b", "x", "delta:/l/{c}*"),
+    ("iceberg:cat.shop.orders", "a b", "x", "iceberg:cat.shop.orders"),
     ("iceberg:cat.{schema}.{table}", "shop", "orders", "iceberg:cat.shop.orders"),
 ]
 
