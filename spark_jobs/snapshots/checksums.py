@@ -50,17 +50,17 @@ _TEXT_OF: Final[Mapping[Kind, str]] = {Kind.YEAR: "{0} + 0"}
 """TiDB's SQL of others, where it is not the column itself: no zeros before the year."""
 
 
-def _real_text(digits: int) -> Callable[[str, Column], str]:
-    """As TiDB has it, without exponent: Java's digits are the shortest too, by `digits` behind the point."""
-
-    def sql(name: str, _: Column) -> str:
-        text = f"CAST({name} AS string)"
-        plain = f"if(endswith({text}, '.0'), left({text}, length({text}) - 2), {text})"
-        full = f"format_string('%.{digits}f', CAST({text} AS double))"
-        full = f"trim(TRAILING '.' FROM trim(TRAILING '0' FROM {full}))"
-        return f"if(contains({text}, 'E'), {full}, {plain})"
-
-    return sql
+def _real_text(name: str, _: Column) -> str:
+    """As TiDB has it, without exponent: Java's digits are the shortest too."""
+    text, whole_number = f"CAST({name} AS string)", f"try_cast({name} AS bigint)"
+    exact = f"CAST(CAST({text} AS decimal(38, 15)) AS string)", f"format_string('%.343f', CAST({text} AS double))"
+    near, far = (f"trim(TRAILING '.' FROM trim(TRAILING '0' FROM {digits}))" for digits in exact)
+    return (  # the cases of most values first: each makes one text
+        f"CASE WHEN {name} = 0 THEN left({text}, length({text}) - 2)"
+        f" WHEN abs({name}) < 1e7 AND {name} = {whole_number} THEN CAST({whole_number} AS string)"
+        f" WHEN abs({name}) BETWEEN 1e-3 AND 9e6 THEN {text} WHEN abs({name}) BETWEEN 1e-3 AND 1e17 THEN {near}"
+        f" WHEN {name} IS NOT NULL THEN {far} END"
+    )
 
 
 def _time_text(name: str, column: Column) -> str:
@@ -75,7 +75,7 @@ _LAKE_TEXT: Final[Mapping[str, Callable[[str, Column], str]]] = {
         lambda name, _: f"CAST({name} AS string)",
     ),
     **dict.fromkeys(("string", "binary"), lambda name, _: name),
-    "float": _real_text(60), "double": _real_text(343), "timestamp_ntz": _time_text, "timestamp": _time_text,
+    "float": _real_text, "double": _real_text, "timestamp_ntz": _time_text, "timestamp": _time_text,
 }  # fmt: skip
 """Spark's SQL by the column's type in the lake. Its session has ANSI casts and the table's time zone."""
 
@@ -100,16 +100,12 @@ def _lake_hash(columns: Sequence[Column], types: Mapping[str, str]) -> str:
     texts = list[str]()
     for n, column in enumerate(columns):
         name = f"l_{n}"
-        value = _LAKE_TEXT[types[column.name].partition("(")[0]](name, column)
-        if column.type.kind in _BYTES_OF:
-            size = f"coalesce(CAST(octet_length({name}) AS string), 'N')"
-            texts += [f"concat({size}, ':')", f"coalesce({value}, {_EMPTY[types[column.name]]})"]
+        value = f"CAST({_LAKE_TEXT[types[column.name].partition('(')[0]](name, column)} AS string)"
+        if column.type.kind in _BYTES_OF:  # a cast to a string leaves bytes as they are
+            texts += [f"coalesce(CAST(octet_length({name}) AS string), 'N')", "':'", f"coalesce({value}, '')"]
         else:
-            texts += [f"concat(coalesce({value}, 'N'), ',')"]
-    return f"md5(concat({', '.join(f'CAST({text} AS binary)' for text in texts)}))"
-
-
-_EMPTY: Final = {"string": "''", "binary": "X''"}
+            texts += [f"coalesce({value}, 'N')", "','"]
+    return f"md5(CAST(concat({', '.join(texts)}) AS binary))"
 
 
 # ---- ranges and groups
