@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ticdc_bridge.schemas.codec.compression import UNREADABLE
+from ticdc_bridge.schemas.columnar.dump_reader import DumpTextError
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
@@ -148,8 +150,8 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
         id_, key = table.table.id, ", ".join(table.table.handle_key)
         try:
             estimate, losses = table.estimate(), table.losses()
-        except SetupError as error:
-            obstacles.append(f"table {id_}: {error.detail}")
+        except (SetupError, DumpTextError, *UNREADABLE) as error:
+            obstacles.append(f"table {id_}: {error.detail if isinstance(error, SetupError) else error}")
             continue
         rows += estimate.rows
         targets = ", ".join(str(target) for target in locations_of(load_job.job, load_job.out, id_)[:3] if target)
@@ -160,21 +162,17 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
         )
         if not key and load_job.job.current and load_job.job.without_key == "refuse":
             obstacles.append(f"table {id_}: it has no key (--without-key append)")
-        if _is_lossy(load_job.job):
+        if load_job.job.is_lossy:
             lines += [f"flag table {id_}: {text}" for text in losses]
         else:
             obstacles += [f"table {id_}: {text}" for text in losses]
     return lines, obstacles + load_job.tables[0].obstacles(rows)
 
 
-def _is_lossy(job: Job) -> bool:
-    return job.read.view is not None and job.read.view.on_lossy == "flag"
-
-
 def check_losses(table: SnapshotTable, job: Job) -> list[str]:
     """What the source does not hold exactly, a sentence each. SetupError STOPPED where that is not accepted."""
     losses = table.losses()
-    if losses and not _is_lossy(job):
+    if losses and not job.is_lossy:
         details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
         raise SetupError("STOPPED", where=str(table.table.id), details=details)
     return [f"{table.table.id}: {text}" for text in losses]
@@ -257,18 +255,16 @@ def _read(
     assert job.read.view is not None
     added = [COMMIT_TS, *([] if source.table.handle_key else [merge.ROW_MESSAGE])] if job.current else []
     zones = load_job.source_zone, job.read.options.time_zone
-    types = RowTypes(source.columns, job.read.view.types, zones, _is_lossy(job))
+    types = RowTypes(source.columns, job.read.view.types, zones, job.is_lossy)
     writing = ChunkWriting(types, load_job.tso, added, load_job.letters is not None, load_job.replace)
     rows, letters = stage.read(spark, source, writing), stage.letters()
     if letters and load_job.letters is None:
         details = "a load that did not end has left out rows with values that are none of their type: --dead-letter"
         raise SetupError("STOPPED", where=str(source.table.id), details=details)
-    keys = spark.read.schema("key map<string,string>")
+    keys = spark.read.schema("key map<string,string>").option("__globPaths__", "false")
     left_out = keys.json([spark_location(str(path)) for path in letters]) if letters else None
     nulled = sum((Counter(note.nulled) for note in stage.notes.values()), Counter[str]())
-    for name, count in nulled.items():
-        words = f"column {name}: {count} dates that its type can't hold are NULL"
-        print(f"load: flag {source.table.id}: {words}", file=sys.stderr)
+    tell_lines("load: flag", [f"{source.table.id}: {text}: {count}" for text, count in nulled.items()])
     errors = sum(note.errors for note in stage.notes.values())
     files = stage.files()
     snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns, stage.count(), files, left_out)
