@@ -90,8 +90,9 @@ class TidbServer:
                 connection.use_unicode, connection.decoders = False, {}
                 cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
                 zone = "+00:00" if self.zone == "UTC" else self.zone
-                all_rows = f"sql_select_limit = {(1 << 64) - 1}"  # a server's own limit would cut results
-                cursor.execute(f"SET SESSION time_zone = %s, sql_mode = '', {all_rows}", (zone,))
+                # A server's own limits would cut results, or end statements.
+                limits = f"sql_select_limit = {(1 << 64) - 1}, max_execution_time = 0"
+                cursor.execute(f"SET SESSION time_zone = %s, sql_mode = '', {limits}", (zone,))
                 if self.tso:
                     cursor.execute(f"SET SESSION tidb_snapshot = '{self.tso}'")
                 yield cursor

@@ -200,14 +200,17 @@ def test_rows_of_a_dump(server: Any, tmp_path: Path, words: tuple[str, ...]) -> 
 
 def test_a_server_with_a_limit(server: Any) -> None:
     port, cursor = server
-    cursor.execute("SET GLOBAL sql_select_limit = 2")
+    cursor.execute("SET GLOBAL sql_select_limit = 2, GLOBAL max_execution_time = 1")
     try:
         tidb = TidbServer.of(f"mysql://root@127.0.0.1:{port}", ZONE)
         assert len(tidb.ids()) == len(TABLES)
         (table,) = tidb.tables([TableId("odd db", "exchanged")], 100)
         assert not wrong_cells(port, table, ZONE)
+        with tidb.cursor() as limits:
+            limits.execute("SELECT @@max_execution_time")
+            assert limits.fetchone() == (b"0",)
     finally:
-        cursor.execute("SET GLOBAL sql_select_limit = DEFAULT")
+        cursor.execute("SET GLOBAL sql_select_limit = DEFAULT, GLOBAL max_execution_time = DEFAULT")
 
 
 @pytest.mark.timeout(1800)
