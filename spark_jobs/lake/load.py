@@ -182,9 +182,8 @@ def delete_revived(columns: TableColumns, snapshot: Snapshot, table: Table, step
 
 
 def _has_rows(target: Target, snapshot: Snapshot) -> bool:
-    """True if a table without a key has the snapshot's rows: only where they stood in its source tells them apart.
-
-    SetupError STOPPED where it has others of this TSO: another source numbers them otherwise, or has not left out some.
+    """True if a table without a key has the snapshot's rows, maybe of another source, which numbers them otherwise.
+    SetupError STOPPED where it has others of the TSO.
     """
     columns = target.columns
     if snapshot.table.handle_key or not columns.lake_table.exists():
@@ -193,8 +192,7 @@ def _has_rows(target: Target, snapshot: Snapshot) -> bool:
     have = columns.lake_table.read().where(F.col(name).startswith(f"{of}snapshot {snapshot.tso}/")).count()
     if have not in (0, snapshot.count):
         details = f"{columns.lake_table.location} has {have} rows of TSO {snapshot.tso}, and this load {snapshot.count}"
-        details += ": which of them are the same can't be told without a key"
-        raise columns.stopped(f"{details}. {load_into_new(columns.settings.id)}")
+        raise columns.stopped(f"{details}; no key tells which are lacking. {load_into_new(columns.settings.id)}")
     return have > 0
 
 

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, check_different, check_is_lines, table_location_of
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
-from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.io.object_paths import path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake import changelog, load, merge
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes, sort_statements
@@ -205,6 +205,8 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: S
     if before is not None and all(target.columns.lake_table.exists() for target in targets):
         print(f"load: {id_} was loaded before at this TSO", file=sys.stderr)
         return before
+    if before is not None:  # somebody has removed what it made, and its chunks are gone
+        remove_folder(stage.folder)
     states = [(target, load.state_of(target, load_job.tso)) for target in targets]
     newest = max((s.commit_ts for s in load_job.statements), default=-1)
     for target, state in states:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,8 +49,9 @@ class RowTypes:
             values, odd = self._fit(array, column)
             wrong = twice = np.zeros(len(array), bool)
             if column.type.kind is Kind.TIMESTAMP and self.zones[0] != self.zones[1]:
-                had_twice = pa.array(filter(self._is_twice, pc.unique(array).to_pylist()), array.type)
-                twice = _mask(pc.is_in(array, had_twice))
+                texts, days = pc.unique(array).to_pylist(), transition_dates(self.zones[0])
+                had = [text for text in texts if text and text[:10] in days and self._shift(text, "UTC")[1]]
+                twice = _mask(pc.is_in(array, pa.array(had, array.type)))
             if column.type.kind in self.types.kinds:
                 wrong = find_wrong_times(values, column.type.kind, self.zones[1], with_twice=False) & ~odd
             if column.handle_key or not self.is_lossy:
@@ -75,7 +75,7 @@ class RowTypes:
         if array.type == wanted and kind in _FORMS and pa.types.is_string(wanted):
             odd = _mask(pc.invert(pc.match_substring_regex(array, _FORMS[kind])))
             if kind is Kind.TIMESTAMP and self.zones[0] != self.zones[1]:
-                shifted = {text.as_py(): self._shift(text.as_py()) for text in pc.unique(array)}
+                shifted = {text.as_py(): self._shift(text.as_py(), self.zones[1])[0] for text in pc.unique(array)}
                 values = pa.array(map(shifted.get, array.to_pylist()), wanted)
                 return values, odd | _mask(pc.and_(array.is_valid(), values.is_null()))
             return array, odd
@@ -85,19 +85,11 @@ class RowTypes:
             raise pa.ArrowInvalid(f"column {column.name} is of type {array.type} there")
         return _cast(array, wanted)
 
-    def _is_twice(self, text: str | None) -> bool:
-        """True for a TIMESTAMP text that stands for two times, as clocks were put back in the source's zone."""
-        if text is None or text[:10] not in transition_dates(self.zones[0]):
-            return False
-        with suppress(ValueError):
-            return shift_zone(text, self.zones[0], "UTC")[1]
-        return False
-
-    def _shift(self, text: str | None) -> str | None:
+    def _shift(self, text: str | None, zone: str) -> tuple[str | None, bool]:
         try:
-            return text and shift_zone(text, *self.zones)[0]
+            return shift_zone(text, self.zones[0], zone) if text else (None, False)
         except ValueError:
-            return None
+            return None, False
 
 
 def _texts_of(times: Any, scale: int) -> Any:

@@ -199,6 +199,11 @@ class TidbTable(SnapshotTable):
         order = f"ORDER BY {names} LIMIT {self.chunk_rows - 1}, 1"
         cursor.execute(f"SELECT {names} FROM {self.name} WHERE {where} {order}")
         row = cursor.fetchone()
+        for value, column in zip(row or (), key.values(), strict=False):
+            is_time = column is not None and column.type.kind is Kind.TIMESTAMP
+            if is_time and values.shift_zone(value.decode(), self.server.zone, "UTC")[1]:  # which of the two?
+                details = f"a chunk ends at a time that {self.server.zone} had twice: dump it, or take --time-zone UTC"
+                raise SetupError("STOPPED", where=str(self.table.id), details=details)
         return row and [*map(literal, row, key.values())]
 
     def end_of_chunk(self, column: Column, first: int) -> int:

@@ -1,6 +1,7 @@
 """`load` that was killed or stopped goes on, rows that can't be stored are taken out, and what --dry-run tells."""
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -106,6 +107,14 @@ def test_goes_on(
     assert "load: shop.b: 3 of 3 chunks were read before\n" in said
     assert "load: rows 6\nload: written 6\n" in said
     assert not list((tmp_path / "lake").glob("*__loading"))
+    shutil.rmtree(tmp_path / "lake")
+    monkeypatch.setattr(load, "load_current", stopped)
+    assert main(words) == 130
+    for removed in ("a", "a__tombstones"):
+        shutil.rmtree(tmp_path / "lake" / removed)
+    monkeypatch.setattr(load, "load_current", real)
+    assert main(words) == 0
+    assert rows_in(spark, tmp_path / "lake" / "a") == [(n, str(n)) for n in range(3)]
     monkeypatch.setattr(load, "load_current", stopped)
     (tmp_path / "dump" / "shop.b-schema.sql").write_text(f"CREATE TABLE `b` ({COLUMNS.replace('200', '300')});\n")
     assert main(words) == 130
