@@ -44,7 +44,7 @@ from ticdc_bridge.spark_jobs.spark.session import running_tasks
 from ticdc_bridge.spark_jobs.streaming.merge_batch import steps_of, targets_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 _OF_SOURCE: Final = re.compile(r"(?:SourceError|SetupError): ([^\n]+)")
@@ -218,15 +218,15 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: S
         target.columns.refuse_names(source.table)
     snapshot, errors = _read(load_job, job, source, stage, spark)
     count = snapshot.count
-    summary, done, deletes = Summary(), load.Loaded(0, 0), None
+    summary, done, removed = Summary(), load.Loaded(0, 0), list[tuple[load.Target, DataFrame | None]]()
     living = [p for p in states if p[1].loaded <= load_job.tso and not isinstance(p[0], changelog.Changelog)]
-    if load_job.replace and living:
-        target, state = living[0]
+    for target, state in living if load_job.replace else ():
         steps = _steps(load_job, source, state, is_all=True)
-        deletes = load.missing_keys(target, snapshot, _newest(steps), steps)
-        # A load that is killed between two of them finds the same keys again: they are looked for in the last.
-        states.sort(key=lambda pair: pair[0] is target)
+        removed.append((target, load.missing_keys(target, snapshot, _newest(steps), steps)))
+    # A load that is killed before the last of them finds the changelog's keys there again.
+    states.sort(key=lambda pair: bool(removed) and pair[0] is removed[0][0])
     for target, state in states:
+        deletes = next((keys for of, keys in removed if of is target), removed[0][1] if removed else None)
         if state.loaded > load_job.tso:  # a newer snapshot has all that this one has, or took it away
             done = done if done.rows else load.Loaded(count, 0, count)
             continue

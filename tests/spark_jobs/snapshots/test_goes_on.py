@@ -194,6 +194,19 @@ def test_a_time_that_stands_for_two(tmp_path: Path, spark: SparkSession, capsys:
     assert rows_in(spark, tmp_path / "lake" / "t") == [(n, "2024-07-01 04:00:00") for n in (1, 2)]
 
 
+def test_replace_in_a_new_table_and_older_versions(tmp_path: Path, spark: SparkSession) -> None:
+    """Each has its own keys that the snapshot lacks."""
+    first, second = (
+        write_dump(tmp_path / f"{n}", TSO + n, f"CREATE TABLE `t` ({COLUMNS})", [(str(k), "v") for k in range(n, 3)])
+        for n in range(2)
+    )
+    versions = ["--table", "d.t", "--versions", f"delta:{tmp_path}/versions"]
+    assert main(["load", "--source", first, *versions]) == 0
+    assert main(["load", "--source", second, *versions, "--out", f"delta:{tmp_path}/t", "--replace"]) == 0
+    held = spark.read.format("delta").load(str(tmp_path / "versions")).orderBy("id").select("id", "_valid_to_ts")
+    assert [tuple(row) for row in held.collect()] == [(0, TSO + 1), (1, None), (2, None)]
+
+
 def test_without_a_key_from_another_source(
     tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
