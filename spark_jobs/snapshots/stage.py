@@ -379,7 +379,8 @@ class _ChunkWriter:
         text = f"column {column.name}: a value of the snapshot does not fit its type {column.type.name}"
         if not self.writing.has_letters:
             is_date = column.type.kind in self.writing.types.types.kinds
-            hint = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" * is_date
+            hint = f"; {Hint.TYPES.of('exact')} keeps zero dates as text" * is_date
+            hint += f", {Hint.ON_LOSSY_FLAG} writes NULL" * (is_date and not column.handle_key)
             if column.type.kind is Kind.TIMESTAMP and zones[0] != zones[1]:
                 hint += f"; {zones[0]} has no such time, or had it twice: dump with --params time_zone=+00:00"
             raise SourceError(f"{text}: --dead-letter FILE takes such rows out{hint}")
