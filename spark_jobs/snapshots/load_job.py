@@ -218,7 +218,8 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: S
         target.columns.refuse_names(source.table)
     snapshot, errors = _read(load_job, job, source, stage, spark)
     count = snapshot.count
-    summary, done, removed = Summary(), load.Loaded(0, 0), list[tuple[load.Target, DataFrame | None]]()
+    summary, done = Summary(), load.Loaded(0, 0)
+    removed: list[tuple[load.Target, DataFrame | None]] = []
     living = [p for p in states if p[1].loaded <= load_job.tso and not isinstance(p[0], changelog.Changelog)]
     for target, state in living if load_job.replace else ():
         steps = _steps(load_job, source, state, is_all=True)
