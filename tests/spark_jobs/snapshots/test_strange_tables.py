@@ -220,7 +220,7 @@ def test_a_key_that_ends_a_chunk_at_a_time_that_was_twice(server: Any) -> None:
 
 def test_a_server_with_a_limit(server: Any) -> None:
     port, cursor = server
-    cursor.execute("SET GLOBAL sql_select_limit = 2, GLOBAL max_execution_time = 1")
+    cursor.execute("SET GLOBAL sql_select_limit = 2, GLOBAL max_execution_time = 600000")
     try:
         tidb = TidbServer.of(f"mysql://root@127.0.0.1:{port}", ZONE)
         assert len(tidb.ids()) == len(TABLES)
