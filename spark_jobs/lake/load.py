@@ -145,6 +145,8 @@ def load_current(
     """A snapshot into a current table, as it is now by `steps`. deletes: of `missing_keys`. SetupError as of merge."""
     columns, lake_table, deleted = target.columns, target.columns.lake_table, target.columns.tombstone_table
     target.check_key(columns, table, lake_table.exists())
+    if _has_rows(target, snapshot):
+        return Loaded(snapshot.count, 0)
     is_new = not lake_table.exists() or (
         lake_table.read().isEmpty() and not (deleted.exists() and not deleted.read().isEmpty())
     )
@@ -177,6 +179,21 @@ def delete_revived(columns: TableColumns, snapshot: Snapshot, table: Table, step
         values = [(COMMIT_TS, "commit_ts")]
         lake_table.merge(late, Upsert(rows.key_pairs, values, update="false", insert="false", delete="true"))
     return count
+
+
+def _has_rows(target: Target, snapshot: Snapshot) -> bool:
+    """True if a table without a key has the snapshot's rows, maybe of another source, which numbers them otherwise.
+    SetupError STOPPED where it has others of the TSO.
+    """
+    columns = target.columns
+    if snapshot.table.handle_key or not columns.lake_table.exists():
+        return False
+    name, of = (changelog.CHANGE, "kafka/") if isinstance(target, changelog.Changelog) else (merge.ROW_MESSAGE, "")
+    have = columns.lake_table.read().where(F.col(name).startswith(f"{of}snapshot {snapshot.tso}/")).count()
+    if have not in (0, snapshot.count):
+        details = f"{columns.lake_table.location} has {have} rows of TSO {snapshot.tso}, and this load {snapshot.count}"
+        raise columns.stopped(f"{details}; no key tells which are lacking. {load_into_new(columns.settings.id)}")
+    return have > 0
 
 
 def _with(changes: DataFrame, deletes: DataFrame | None) -> DataFrame:
@@ -242,6 +259,8 @@ def load_past(
 ) -> int:  # fmt: skip
     """A snapshot into a changelog, or into row versions; how many rows it added. As `load_current`."""
     changes = snapshot.changes()
+    if _has_rows(target, snapshot):
+        return 0
     if isinstance(target, row_versions.RowVersions) and target.columns.lake_table.exists():
         changes = _without_known(target, changes, snapshot, table, steps)
     return target.merge(_with(changes, deletes), table, steps, summary)

@@ -40,7 +40,7 @@ FORGOTTEN = "bridge.unburied_ts"
 """Table property: the commit_ts up to which deleted keys are not kept any more."""
 TYPES = "bridge.types"
 """Table property: --types of the job that made it."""
-_RENAMED, _NAME = "bridge.renamed", "bridge.name"
+_RENAMED, NAME = "bridge.renamed", "bridge.name"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
 _BETWEEN = "_bridge_renamed_"
@@ -197,8 +197,8 @@ class TableColumns:
         self._record_key(table, key)
         if steps and APPLIED not in properties and applied == 0 == steps[-1].commit_ts:
             self.lake_table.set_property(APPLIED, "0")
-        if self.settings.names and properties.get(_NAME) != str(self.settings.names[-1][1]):
-            self.lake_table.set_property(_NAME, str(self.settings.names[-1][1]))
+        if self.settings.names and properties.get(NAME) != str(self.settings.names[-1][1]):
+            self.lake_table.set_property(NAME, str(self.settings.names[-1][1]))
         return max(forgotten)
 
     def _begin_anew(self, table: Table) -> None:
@@ -241,7 +241,7 @@ class TableColumns:
 
     def _refuse_other(self, properties: dict[str, str], applied: int) -> None:
         """Tables may have changed names since the last run: the rows that are there are those of one of them."""
-        owner = properties.get(_NAME)
+        owner = properties.get(NAME)
         if owner is None or not self.settings.names:
             return
         now = next(name for until, name in self.settings.names if applied < until)
@@ -479,7 +479,7 @@ def _properties_of(settings: TableSettings, table: Table, steps: Sequence[Schema
     """The properties of a table that follows all steps."""
     properties = {TYPES: settings.types.types, _KEY: _key_text(table)}
     properties |= {APPLIED: str(steps[-1].commit_ts)} if steps else {}
-    properties |= {_NAME: str(settings.names[-1][1])} if settings.names else {}
+    properties |= {NAME: str(settings.names[-1][1])} if settings.names else {}
     return properties | ({ORDER: "offset"} if settings.by_offset else {})
 
 

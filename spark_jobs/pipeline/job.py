@@ -47,6 +47,11 @@ class Job:
     consistent: str | None = None
 
     @property
+    def is_lossy(self) -> bool:
+        """True if values that can't be held exactly are flagged."""
+        return self.read.view is not None and self.read.view.on_lossy == "flag"
+
+    @property
     def needs_order(self) -> bool:
         """True if the stages need the marks of events."""
         return self.dedupe or self.until_resolved

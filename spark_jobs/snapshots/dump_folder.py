@@ -21,8 +21,10 @@ from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX, DumpTable, opened
 
 _COMPRESSED: Final = r"(?:\.(?:gz|zst|snappy))?"
 _DATA: Final = re.compile(
-    rf"(?P<name>.+)\.(?P<kind>sql|csv){_COMPRESSED}\Z|(?P<stem>.+?)(?:\.\w+)?\.(?P<parquet>parquet)\Z"
+    rf"(?P<name>.+)\.(?P<kind>sql|csv){_COMPRESSED}\Z|(?P<stem>.+?)(?:\.(?:snappy|gz|zst))?\.(?P<parquet>parquet)\Z"
 )
+_NOT_ITS: Final = re.compile(r".+/metadata|(?:.+/)?_delta_log/.+")
+"""Files of another dump, or of a Delta table, in the folder of a dump."""
 _SCHEMA: Final = re.compile(rf"(?P<db>[^.]+)\.(?P<table>[^.]+)-schema\.sql{_COMPRESSED}\Z")
 _OTHER: Final = re.compile(
     r"(?P<name>.+)-schema-(?P<what>create|view|sequence|trigger|post|placement-policy-create)\.sql"
@@ -63,17 +65,23 @@ def read_dump(location: str, at: int | None = None) -> Dump:
         raise _error(location, "it has no file called metadata, which Dumpling writes at its end: dump again")
     tso = _tso(names.pop("metadata"), location, at)
     left_alone, views = Counter[str](), set[str]()
-    schemas, data = dict[TableId, Path](), list[tuple[str, Path, str]]()
+    schemas, data, times = dict[TableId, Path](), list[tuple[str, Path, str]](), Counter[TableId | str]()
+    if other_file := next(filter(_NOT_ITS.fullmatch, names), None):
+        raise _error(location, f"{other_file}: another dump, or a table, is in the folder: give each its own")
     for name, path in names.items():
         if other := _OTHER.fullmatch(path.name):
             left_alone.update([_LEFT_ALONE[other["what"]]] if other["what"] in _LEFT_ALONE else [])
             views |= {other["name"]} if other["what"] == "view" else set()
         elif found := _SCHEMA.fullmatch(path.name):
-            schemas[TableId(unescape(found["db"]), unescape(found["table"]))] = path
+            schemas[id_ := TableId(unescape(found["db"]), unescape(found["table"]))] = path
+            times[id_] += 1
         elif found := _DATA.fullmatch(name):
             data.append((found["name"] or found["stem"], path, found["kind"] or found["parquet"]))
+            times[data[-1][0]] += 1
         else:
             left_alone["other files"] += 1
+    if twice := next((what for what, count in times.items() if count > 1), None):
+        raise _error(location, f"{twice} is there twice: two dumps, or a file and what it was inflated to?")
     tables = {
         id_.folded: _definition(id_, path, tso, location)
         for id_, path in schemas.items()

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ticdc_bridge.schemas.codec.compression import UNREADABLE
+from ticdc_bridge.schemas.columnar.dump_reader import DumpTextError
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
@@ -20,7 +22,7 @@ from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, check_different, check_is_lines, table_location_of
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
-from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.io.object_paths import path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake import changelog, load, merge
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes, sort_statements
@@ -42,7 +44,7 @@ from ticdc_bridge.spark_jobs.spark.session import running_tasks
 from ticdc_bridge.spark_jobs.streaming.merge_batch import steps_of, targets_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 _OF_SOURCE: Final = re.compile(r"(?:SourceError|SetupError): ([^\n]+)")
@@ -148,8 +150,8 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
         id_, key = table.table.id, ", ".join(table.table.handle_key)
         try:
             estimate, losses = table.estimate(), table.losses()
-        except SetupError as error:
-            obstacles.append(f"table {id_}: {error.detail}")
+        except (SetupError, DumpTextError, *UNREADABLE) as error:
+            obstacles.append(f"table {id_}: {error.detail if isinstance(error, SetupError) else error}")
             continue
         rows += estimate.rows
         targets = ", ".join(str(target) for target in locations_of(load_job.job, load_job.out, id_)[:3] if target)
@@ -160,21 +162,17 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
         )
         if not key and load_job.job.current and load_job.job.without_key == "refuse":
             obstacles.append(f"table {id_}: it has no key (--without-key append)")
-        if _is_lossy(load_job.job):
+        if load_job.job.is_lossy:
             lines += [f"flag table {id_}: {text}" for text in losses]
         else:
             obstacles += [f"table {id_}: {text}" for text in losses]
     return lines, obstacles + load_job.tables[0].obstacles(rows)
 
 
-def _is_lossy(job: Job) -> bool:
-    return job.read.view is not None and job.read.view.on_lossy == "flag"
-
-
 def check_losses(table: SnapshotTable, job: Job) -> list[str]:
     """What the source does not hold exactly, a sentence each. SetupError STOPPED where that is not accepted."""
     losses = table.losses()
-    if losses and not _is_lossy(job):
+    if losses and not job.is_lossy:
         details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
         raise SetupError("STOPPED", where=str(table.table.id), details=details)
     return [f"{table.table.id}: {text}" for text in losses]
@@ -207,6 +205,8 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: S
     if before is not None and all(target.columns.lake_table.exists() for target in targets):
         print(f"load: {id_} was loaded before at this TSO", file=sys.stderr)
         return before
+    if before is not None:  # somebody has removed what it made, and its chunks are gone
+        remove_folder(stage.folder)
     states = [(target, load.state_of(target, load_job.tso)) for target in targets]
     newest = max((s.commit_ts for s in load_job.statements), default=-1)
     for target, state in states:
@@ -218,15 +218,16 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: S
         target.columns.refuse_names(source.table)
     snapshot, errors = _read(load_job, job, source, stage, spark)
     count = snapshot.count
-    summary, done, deletes = Summary(), load.Loaded(0, 0), None
+    summary, done = Summary(), load.Loaded(0, 0)
+    removed: list[tuple[load.Target, DataFrame | None]] = []
     living = [p for p in states if p[1].loaded <= load_job.tso and not isinstance(p[0], changelog.Changelog)]
-    if load_job.replace and living:
-        target, state = living[0]
+    for target, state in living if load_job.replace else ():
         steps = _steps(load_job, source, state, is_all=True)
-        deletes = load.missing_keys(target, snapshot, _newest(steps), steps)
-        # A load that is killed between two of them finds the same keys again: they are looked for in the last.
-        states.sort(key=lambda pair: pair[0] is target)
+        removed.append((target, load.missing_keys(target, snapshot, _newest(steps), steps)))
+    # A load that is killed before the last of them finds the changelog's keys there again.
+    states.sort(key=lambda pair: bool(removed) and pair[0] is removed[0][0])
     for target, state in states:
+        deletes = next((keys for of, keys in removed if of is target), removed[0][1] if removed else None)
         if state.loaded > load_job.tso:  # a newer snapshot has all that this one has, or took it away
             done = done if done.rows else load.Loaded(count, 0, count)
             continue
@@ -257,18 +258,16 @@ def _read(
     assert job.read.view is not None
     added = [COMMIT_TS, *([] if source.table.handle_key else [merge.ROW_MESSAGE])] if job.current else []
     zones = load_job.source_zone, job.read.options.time_zone
-    types = RowTypes(source.columns, job.read.view.types, zones, _is_lossy(job))
+    types = RowTypes(source.columns, job.read.view.types, zones, job.is_lossy)
     writing = ChunkWriting(types, load_job.tso, added, load_job.letters is not None, load_job.replace)
     rows, letters = stage.read(spark, source, writing), stage.letters()
     if letters and load_job.letters is None:
         details = "a load that did not end has left out rows with values that are none of their type: --dead-letter"
         raise SetupError("STOPPED", where=str(source.table.id), details=details)
-    keys = spark.read.schema("key map<string,string>")
+    keys = spark.read.schema("key map<string,string>").option("__globPaths__", "false")
     left_out = keys.json([spark_location(str(path)) for path in letters]) if letters else None
     nulled = sum((Counter(note.nulled) for note in stage.notes.values()), Counter[str]())
-    for name, count in nulled.items():
-        words = f"column {name}: {count} dates that its type can't hold are NULL"
-        print(f"load: flag {source.table.id}: {words}", file=sys.stderr)
+    tell_lines("load: flag", [f"{source.table.id}: {text}: {count}" for text, count in nulled.items()])
     errors = sum(note.errors for note in stage.notes.values())
     files = stage.files()
     snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns, stage.count(), files, left_out)

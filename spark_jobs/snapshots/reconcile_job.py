@@ -28,7 +28,7 @@ from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 from ticdc_bridge.spark_jobs.lake.load import Snapshot, Target
 from ticdc_bridge.spark_jobs.lake.merge import CurrentTable
-from ticdc_bridge.spark_jobs.lake.table_columns import ORDER, TYPES
+from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, NAME, ORDER, TYPES
 from ticdc_bridge.spark_jobs.lake.tables import engine_of
 from ticdc_bridge.spark_jobs.pipeline.arguments import check_choices, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -150,20 +150,27 @@ class ReconciledTable:
         zero_dates = source.zero_dates if isinstance(source, DumpTable) else ()
         self.lake = LakeRows(self._targets[0], source.table, source.columns, zero_dates)
         self._ranges: list[tuple[str, str]] | None = None
+        lake_table, id_ = self.lake.target.columns.lake_table, str(source.table.id)
+        properties, details = lake_table.properties() if job.mends else {}, ""
+        if (owner := properties.get(NAME, id_)).lower() != id_.lower():
+            details = f"has the rows of {owner}. If that was renamed, run merge first"
+        if tso < (applied := int(properties.get(APPLIED, -1))):
+            details = f"follows statements up to commit_ts {applied}, from after TSO {tso}: take a newer one"
+        if details:
+            raise self.lake.target.columns.stopped(f"--repair: {lake_table.location} {details}")
 
     def find(self) -> tuple[Checked, Iterable[Row]]:
         """What is found and stays until --wait has passed, and these rows of LakeRows.differences."""
         checked, found = self._compare()
+        if checked.judged > _MOST and self._job.wait:
+            time.sleep(self._job.wait)
+            checked, found = self._compare()  # at the same TSO: behind the newest one, as many rows are late
         are_many = checked.judged > _MOST
         if are_many and self._job.mends:
             details = f"more than {_MOST:,} rows differ. {load_again(self._source.table.id)}"
             raise self.lake.target.columns.stopped(details)
-        if not (checked.judged and (self._job.wait or self._job.mends)):
+        if are_many or not (checked.judged and (self._job.wait or self._job.mends)):
             return checked, found
-        if are_many:
-            time.sleep(self._job.wait)
-            self._go_on()
-            return self._compare()
         before = [*found]
         rows, newer = self._ask_again(before)
         kinds = Counter(row["kind"] for row in rows)
@@ -216,7 +223,7 @@ class ReconciledTable:
         if not queries:
             return Checked(count, count, newer=newer), []
         snapshot = self._read(source.read, queries)
-        is_differing = F.expr(groups.group_sql(is_newer)).isin(sorted(differing))
+        is_differing = F.expr(groups.group_sql(is_newer)).isin(sorted({*differing, NEWER_ROWS}))
         rows = groups.with_numbers(rows).where(is_differing).select(*rows.columns)
         return self._found(count, newer, self.lake.differences(rows, snapshot))
 
@@ -235,7 +242,8 @@ class ReconciledTable:
         """Rows of the source, as read_rows has them."""
         is_dump, zone = isinstance(self._source, DumpTable), self._job.zone
         zones = self._job.source_zone if is_dump else zone, zone
-        rows = read_rows(self._spark, RowTypes(self._source.columns, SparkTypes(), zones, False), read, chunks)
+        types = RowTypes(self._source.columns, SparkTypes(), zones, self._job.job.is_lossy)
+        rows = read_rows(self._spark, types, read, chunks)
         return Snapshot(self._now, self._source.table, rows, self._source.columns)
 
     def _sample(self, source: TidbTable, rows: DataFrame) -> list[tuple[str, str]]:
@@ -296,7 +304,9 @@ class ReconciledTable:
         values = [f"({', '.join(map(_literal, row['key'], columns))})" for row in rows]
         queries = [f"WHERE ({names}) IN ({', '.join(values[n : n + _KEYS])})" for n in range(0, len(values), _KEYS)]
         snapshot = self._read(source.read, queries)
-        return replace(snapshot, rows=snapshot.rows.localCheckpoint())
+        # Two statements find one row where its collation takes their keys for the same.
+        rows = snapshot.rows.dropDuplicates([f"c_{n}" for n in self.lake.keys])
+        return replace(snapshot, rows=rows.localCheckpoint())
 
 
 def _id(row: Row) -> tuple[Any, ...]:
@@ -338,6 +348,9 @@ def run_reconcile(
         stack.enter_context(set_for_now(spark, "spark.sql.session.timeZone", job.zone))
         for number, source in enumerate(tables, 1):
             id_, count = source.table.id, f"{number} of {len(tables)}"
+            if number > 1 and job.at is None and isinstance(source, TidbTable):  # GC takes the rows of a time
+                server = source.server.newest()
+                (source,), tso = server.tables([id_], source.chunk_rows), server.tso
             named = {"db": id_.db, "table": id_.table} if len(tables) > 1 else {}
             with report_slow_steps(f"reconcile: {id_} ({count})", 10), errors_of_source(id_):
                 table, checked = _reconcile(job, spark, source, tso, writer, named)

@@ -13,6 +13,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type, find_wrong_times
+from ticdc_bridge.spark_jobs.pipeline.table_view import transition_dates
 
 _DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(\.\d{1,6})?"
 _FORMS: Final = {
@@ -25,7 +26,8 @@ _FORMS: Final = {
 @dataclass(frozen=True)
 class RowTypes:
     """types: of the lake table, whose dates hold less than text. zones: of TIMESTAMP text in the source, in the table.
-    is_lossy: a date that its type can't hold is NULL.
+    is_lossy: a date that its type can't hold is NULL, and of a text that stands for two times the first is taken; but
+    not in a key.
     """
 
     columns: Sequence[Column]
@@ -37,33 +39,43 @@ class RowTypes:
         """Some rows, an array of each column (text, bytes, or as Parquet has it), in the columns' exact types.
 
         Returns:
-            The arrays; by row that does not fit the number of its first column that is none of its type; by column
-            how many dates are NULL. ArrowException for a column of a type that no dump has for it.
+            The arrays; by row that does not fit the number of its first column that is none of its type; how many
+            values are lost, by what they are. ArrowException for a column of a type that no dump has for it.
         """
-        typed, unfit, nulled = list[Any](), dict[int, int](), Counter[str]()
+        typed, unfit, losses = list[Any](), dict[int, int](), dict[str, Any]()
         for number, (column, array) in enumerate(zip(self.columns, arrays, strict=True)):
+            if pa.types.is_timestamp(array.type) and column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP):
+                array = _texts_of(array, column.scale or 0)
             values, odd = self._fit(array, column)
+            wrong = twice = np.zeros(len(array), bool)
+            if column.type.kind is Kind.TIMESTAMP and self.zones[0] != self.zones[1]:
+                texts, days = pc.unique(array).to_pylist(), transition_dates(self.zones[0])
+                had = [text for text in texts if text and text[:10] in days and self._shift(text, "UTC")[1]]
+                twice = _mask(pc.is_in(array, pa.array(had, array.type)))
             if column.type.kind in self.types.kinds:
-                wrong = find_wrong_times(values, column.type.kind, self.zones[1], with_twice=False)
-                if not self.is_lossy:
-                    odd |= wrong
-                elif (lost := wrong & ~odd).any():
-                    nulled[column.name] += int(lost.sum())
-                    values = pc.if_else(pa.array(lost), None, values)
+                wrong = find_wrong_times(values, column.type.kind, self.zones[1], with_twice=False) & ~odd
+            if column.handle_key or not self.is_lossy:
+                odd |= wrong | twice
+            elif wrong.any() or twice.any():
+                losses[f"column {column.name}: dates that its type can't hold are NULL"] = wrong
+                losses[f"column {column.name}: times that {self.zones[0]} had twice are the first"] = twice
+                values = pc.if_else(pa.array(wrong), None, values)
+            if column.handle_key:  # never NULL in TiDB: Parquet has no zero date
+                odd |= _mask(values.is_null())
             typed.append(values)
             for row in np.flatnonzero(odd).tolist():
                 unfit.setdefault(row, number)
-        return typed, unfit, nulled
+        fits = np.ones(len(arrays[0]), bool)
+        fits[[*unfit]] = False
+        return typed, unfit, Counter({text: int((rows & fits).sum()) for text, rows in losses.items()})
 
     def _fit(self, array: Any, column: Column) -> tuple[Any, Any]:
         """A column in its exact type, and which of its values (bool) are none of it."""
         kind, wanted = column.type.kind, arrow_type(column)
-        if pa.types.is_timestamp(array.type) and kind in (Kind.DATETIME, Kind.TIMESTAMP):
-            array = _texts_of(array, column.scale or 0)
         if array.type == wanted and kind in _FORMS and pa.types.is_string(wanted):
             odd = _mask(pc.invert(pc.match_substring_regex(array, _FORMS[kind])))
             if kind is Kind.TIMESTAMP and self.zones[0] != self.zones[1]:
-                shifted = {text.as_py(): self._shift(text.as_py()) for text in pc.unique(array)}
+                shifted = {text.as_py(): self._shift(text.as_py(), self.zones[1])[0] for text in pc.unique(array)}
                 values = pa.array(map(shifted.get, array.to_pylist()), wanted)
                 return values, odd | _mask(pc.and_(array.is_valid(), values.is_null()))
             return array, odd
@@ -73,11 +85,11 @@ class RowTypes:
             raise pa.ArrowInvalid(f"column {column.name} is of type {array.type} there")
         return _cast(array, wanted)
 
-    def _shift(self, text: str | None) -> str | None:
+    def _shift(self, text: str | None, zone: str) -> tuple[str | None, bool]:
         try:
-            return text and shift_zone(text, *self.zones)[0]
+            return shift_zone(text, self.zones[0], zone) if text else (None, False)
         except ValueError:
-            return None
+            return None, False
 
 
 def _texts_of(times: Any, scale: int) -> Any:

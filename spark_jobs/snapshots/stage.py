@@ -31,6 +31,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.arrow_types import ddl_of, spark_schema_of
 from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type
@@ -183,7 +184,7 @@ class Stage:
         schema = spark_schema_of(writing.schema)
         frame, number, line = spark.createDataFrame([], schema), F.lit(0), F.lit(0)
         if paths := [spark_location(file.path) for file in self.files()]:
-            frame = spark.read.schema(schema).parquet(*paths)
+            frame = spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
             file = frame.metadataColumn("_metadata")
             number, line = F.substring_index(file["file_name"], ".", 1).cast("int"), file["row_index"]
         frame = frame.select("*", number.alias(FILE), line.alias(LINE))
@@ -260,8 +261,11 @@ def begun(stages: Sequence[Stage]) -> Iterator[None]:
 
 
 def _remove(stages: Iterable[Stage]) -> None:
-    for stage in stages:
-        remove_folder(stage.folder.parent)
+    for root in (stage.folder.parent for stage in stages):
+        # A table may be called so, too.
+        is_ours = not root.is_dir() or all(_FOLDER.fullmatch(path.name) for path in root.iterdir())
+        for folder in [root] if is_ours else _folders(root):
+            remove_folder(folder)
 
 
 @dataclass(frozen=True)
@@ -296,7 +300,7 @@ class ChunkWriting:
 
 
 class ChunkNote(NamedTuple):
-    """rows: in its file. errors: rows left out. nulled: by column dates that are NULL. size, stats: as in RowFile."""
+    """rows: in its file. errors: rows left out. nulled: lost values, by what they are. size, stats: as in RowFile."""
 
     rows: int
     errors: int
@@ -332,8 +336,9 @@ class _ChunkWriter:
                     values, unfit, lost = self.writing.types.fit(arrays)
                     nulled += lost
                     if unfit:
+                        rows_of = number, line, arrays, values
                         with letters.open("a", encoding="utf-8") as out:
-                            out.writelines(self._letter(number, line, arrays, *pair) for pair in sorted(unfit.items()))
+                            out.writelines(self._letter(*rows_of, *pair) for pair in sorted(unfit.items()))
                         kept = np.delete(np.arange(len(arrays[0])), [*unfit])
                         values = [array.take(kept) for array in values]
                     line, count = line + len(arrays[0]), len(values[0])
@@ -363,30 +368,39 @@ class _ChunkWriter:
         folder = path_of(self.folder)
         return partial_path_for(folder) if isinstance(folder, ObjectPath) else folder / f".{uuid4().hex}.part"
 
-    def _letter(self, chunk: int, first: int, arrays: Sequence[Any], row: int, number: int) -> str:
-        """A row with a value that is none of its column's type. SourceError where it ends the load."""
-        table, column = self.table.table, self.table.columns[number]
+    def _letter(
+        self, chunk: int, first: int, arrays: Sequence[Any], typed: Sequence[Any], row: int, number: int
+    ) -> str:
+        """A row with a value that is none of its column's type. SourceError where it ends the load.
+
+        typed: of the arrays, as the table has them: the key is to be found there.
+        """
+        table, column, zones = self.table.table, self.table.columns[number], self.writing.types.zones
         text = f"column {column.name}: a value of the snapshot does not fit its type {column.type.name}"
         if not self.writing.has_letters:
             is_date = column.type.kind in self.writing.types.types.kinds
-            hint = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" * is_date
+            hint = f"; {Hint.TYPES.of('exact')} keeps zero dates as text" * is_date
+            hint += f", {Hint.ON_LOSSY_FLAG} writes NULL" * (is_date and not column.handle_key)
+            if column.type.kind is Kind.TIMESTAMP and zones[0] != zones[1]:
+                hint += f"; {zones[0]} has no such time, or had it twice: dump with --params time_zone=+00:00"
             raise SourceError(f"{text}: --dead-letter FILE takes such rows out{hint}")
-        if self.writing.replaces and column.handle_key:
-            raise SourceError(f"{text}, and it is in the key: with --replace, its row can't be identified")
 
         def plain(array: Any) -> str | None:
             value = array[row].as_py()
             return f'{{"hex":"{value.hex()}"}}' if isinstance(value, bytes) else None if value is None else str(value)
 
         value = plain(arrays[number])
+        pairs = zip(self.table.columns, [*typed[:number], arrays[number], *typed[number + 1 :]], strict=True)
+        key = {c.name: plain(array) for c, array in pairs if c.handle_key}
+        if self.writing.replaces and (column.handle_key or None in key.values()):
+            raise SourceError(f"{text}, and it is in the key: with --replace, its row can't be identified")
         error = WireError(
             "INVALID_VALUE", column=column.name, details=f"{value!r} does not fit its type {column.type.name}"
         )
-        pairs = zip(self.table.columns, arrays, strict=True)
         letter = {
             "code": error.code, "detail": error.detail, "db": table.id.db, "table": table.id.table,
             "commit_ts": self.writing.tso, **self.table.position(chunk, first + row),
-            "key": {c.name: plain(array) for c, array in pairs if c.handle_key}, "column": column.name, "value": value,
+            "key": key, "column": column.name, "value": value,
         }  # fmt: skip
         return json.dumps(letter, ensure_ascii=False) + "\n"
 

@@ -90,8 +90,9 @@ class TidbServer:
                 connection.use_unicode, connection.decoders = False, {}
                 cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
                 zone = "+00:00" if self.zone == "UTC" else self.zone
-                all_rows = f"sql_select_limit = {(1 << 64) - 1}"  # a server's own limit would cut results
-                cursor.execute(f"SET SESSION time_zone = %s, sql_mode = '', {all_rows}", (zone,))
+                # A server's own limits would cut results, or end statements.
+                limits = f"sql_select_limit = {(1 << 64) - 1}, max_execution_time = 0"
+                cursor.execute(f"SET SESSION time_zone = %s, sql_mode = '', {limits}", (zone,))
                 if self.tso:
                     cursor.execute(f"SET SESSION tidb_snapshot = '{self.tso}'")
                 yield cursor
@@ -198,6 +199,11 @@ class TidbTable(SnapshotTable):
         order = f"ORDER BY {names} LIMIT {self.chunk_rows - 1}, 1"
         cursor.execute(f"SELECT {names} FROM {self.name} WHERE {where} {order}")
         row = cursor.fetchone()
+        for value, column in zip(row or (), key.values(), strict=False):
+            is_time = column is not None and column.type.kind is Kind.TIMESTAMP
+            if is_time and values.shift_zone(value.decode(), self.server.zone, "UTC")[1]:  # which of the two?
+                details = f"a chunk ends at a time that {self.server.zone} had twice: dump it, or take --time-zone UTC"
+                raise SetupError("STOPPED", where=str(self.table.id), details=details)
         return row and [*map(literal, row, key.values())]
 
     def end_of_chunk(self, column: Column, first: int) -> int:

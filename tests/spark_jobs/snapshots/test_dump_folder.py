@@ -131,6 +131,31 @@ def test_what_is_no_whole_dump(tmp_path: Path) -> None:
     assert "definition (DB.TABLE-schema.sql) is missing" in refused(DUMPS / "filter")
 
 
+def test_what_is_not_one_dump(tmp_path: Path) -> None:
+    """Rows of another dump, of a lake table, or of one file twice, would be the table's."""
+    for name in ("sql", "parquet", "csv-gzip"):
+        shutil.copytree(DUMPS / name, tmp_path / name)
+    shutil.copytree(DUMPS / "sql", tmp_path / "sql" / "old")
+    assert "old/metadata: another dump" in refused(tmp_path / "sql")
+    (tmp_path / "sql" / "old" / "metadata").unlink()  # it was stopped
+    assert "dmp.empty_one is there twice" in refused(tmp_path / "sql")
+    packed = tmp_path / "csv-gzip" / "dmp.keyed.000000000.csv.gz"
+    packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+    assert "dmp.keyed.000000000 is there twice" in refused(tmp_path / "csv-gzip")
+    parquet = tmp_path / "parquet" / "dmp.keyed.000000000.snappy.parquet"
+    shutil.copy(parquet, plain := tmp_path / "parquet" / "dmp.keyed.000000000.parquet")
+    assert "dmp.keyed.000000000 is there twice" in refused(tmp_path / "parquet")
+    plain.rename(plain.with_name("dmp.keyed.000000001.parquet"))
+    parquet.rename(plain)
+    (keyed,) = (table for table in read_dump(str(tmp_path / "parquet")).tables if table.id.table == "keyed")
+    assert len(keyed.files) == 2, "what is not compressed has a number, and no suffix"
+    lake = tmp_path / "parquet" / "dmp" / "keyed"
+    (lake / "_delta_log").mkdir(parents=True)
+    (lake / "_delta_log" / "0.json").touch()
+    shutil.copy(plain, lake / "part-0.snappy.parquet")
+    assert "_delta_log/0.json: another dump, or a table" in refused(tmp_path / "parquet")
+
+
 def test_views_and_sequences_are_left_alone(tmp_path: Path) -> None:
     dump = read_dump(str(DUMPS / "no-data"))
     assert dict(dump.left_alone) == {"views": 1, "sequences": 1}

@@ -1,6 +1,7 @@
 """`load` that was killed or stopped goes on, rows that can't be stored are taken out, and what --dry-run tells."""
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -14,7 +15,9 @@ import ticdc_bridge
 from tests.support.dumps import DUMPS, write_dump
 from tests.support.dying import start_dying
 from ticdc_bridge.cli import main
+from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake import load
+from ticdc_bridge.spark_jobs.snapshots.stage import Stage, begun
 
 pytestmark = pytest.mark.usefixtures("spark")  # the session of the tests, which the commands use too
 TSO = 470_000_000_000_000_000
@@ -104,6 +107,14 @@ def test_goes_on(
     assert "load: shop.b: 3 of 3 chunks were read before\n" in said
     assert "load: rows 6\nload: written 6\n" in said
     assert not list((tmp_path / "lake").glob("*__loading"))
+    shutil.rmtree(tmp_path / "lake")
+    monkeypatch.setattr(load, "load_current", stopped)
+    assert main(words) == 130
+    for removed in ("a", "a__tombstones"):
+        shutil.rmtree(tmp_path / "lake" / removed)
+    monkeypatch.setattr(load, "load_current", real)
+    assert main(words) == 0
+    assert rows_in(spark, tmp_path / "lake" / "a") == [(n, str(n)) for n in range(3)]
     monkeypatch.setattr(load, "load_current", stopped)
     (tmp_path / "dump" / "shop.b-schema.sql").write_text(f"CREATE TABLE `b` ({COLUMNS.replace('200', '300')});\n")
     assert main(words) == 130
@@ -168,6 +179,56 @@ def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.Captur
     assert "its row can't be identified" in capsys.readouterr().err
 
 
+def test_a_time_that_stands_for_two(tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """It stops a load, or is the first of both; where its row is left out, --replace leaves the older one there."""
+    columns = "`id` int NOT NULL, `at` timestamp NOT NULL, `b` timestamp NULL, PRIMARY KEY (`id`, `at`)"
+    rows = [("1", "2024-07-01 00:00:00", None), ("2", "2024-07-01 00:00:00", "2024-11-03 01:30:00")]
+    words = words_for(dump(tmp_path / "dump", columns, [rows]), tmp_path / "lake")
+    words += ["--source-time-zone", "America/New_York"]
+    assert main(words) == 2
+    assert "America/New_York has no such time, or had it twice" in capsys.readouterr().err
+    assert main([*words, "--on-lossy", "flag"]) == 0
+    assert "shop.t: column b: times that America/New_York had twice are the first: 1\n" in capsys.readouterr().err
+    assert main([*words, "--replace", "--dead-letter", "letters.jsonl"]) == 1
+    assert "load: removed 0\nload: errors 1\n" in capsys.readouterr().err
+    assert rows_in(spark, tmp_path / "lake" / "t") == [(n, "2024-07-01 04:00:00") for n in (1, 2)]
+
+
+def test_replace_in_a_new_table_and_older_versions(tmp_path: Path, spark: SparkSession) -> None:
+    """Each has its own keys that the snapshot lacks."""
+    first, second = (
+        write_dump(tmp_path / f"{n}", TSO + n, f"CREATE TABLE `t` ({COLUMNS})", [(str(k), "v") for k in range(n, 3)])
+        for n in range(2)
+    )
+    versions = ["--table", "d.t", "--versions", f"delta:{tmp_path}/versions"]
+    assert main(["load", "--source", first, *versions]) == 0
+    assert main(["load", "--source", second, *versions, "--out", f"delta:{tmp_path}/t", "--replace"]) == 0
+    held = spark.read.format("delta").load(str(tmp_path / "versions")).orderBy("id").select("id", "_valid_to_ts")
+    assert [tuple(row) for row in held.collect()] == [(0, TSO + 1), (1, None), (2, None)]
+
+
+def test_without_a_key_from_another_source(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of the same TSO are in other files there: none comes twice, and others are refused."""
+    rows, columns, places = [(n, n) for n in "112"], "`id` int, `v` varchar(9)", ("t", "log")
+    to = ["--table", "shop.t", "--without-key", "append", "--out", f"delta:{tmp_path}/t"]
+    to += ["--changelog", f"delta:{tmp_path}/log", "--source"]
+    for number, (files, code) in enumerate([([[row] for row in rows], 0), ([rows], 0), ([rows[1:]], 2)]):
+        assert main(["load", *to, dump(tmp_path / f"dump{number}", columns, files)]) == code
+        held = [rows_in(spark, tmp_path / place) for place in places]
+        assert held == [[(1, "1"), (1, "1"), (2, "2")]] * 2
+    assert f"has 3 rows of TSO {TSO}, and this load 2" in capsys.readouterr().err
+
+
+def test_a_table_that_is_called_as_the_folder_of_a_load(tmp_path: Path) -> None:
+    (tmp_path / "t__loading" / "_delta_log").mkdir(parents=True)
+    stage = Stage(TableId("shop", "t"), tmp_path / "t__loading" / "7-ab-cd")
+    with begun([stage]):
+        stage.folder.mkdir()
+    assert [path.name for path in (tmp_path / "t__loading").iterdir()] == ["_delta_log"]
+
+
 def test_from_python(tmp_path: Path, spark: SparkSession) -> None:
     source, into = small_dump(tmp_path / "dump"), f"delta:{tmp_path / 'lake' / 't'}"
     counts = {"tso": TSO, "rows": 3, "written": 3, "newer": 0, "removed": 0, "errors": 0}
@@ -191,14 +252,15 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "load: against it: table dmp.keyless: it has no key" in captured.err
     assert "load: against it: table dmp.types: column g_stored is generated" in captured.err
     assert main([*words, "--dry-run", "--without-key", "append", "--on-lossy", "flag"]) == 0
+    capsys.readouterr()
+    words = ["load", "--source", f"dumpling:{DUMPS / 'csv'}", "--table", "dmp.keyed", "--out", out, "--dry-run"]
+    assert main([*words, "--dump-options", "--csv-delimiter '|'"]) == 2
+    assert "load: against it: table dmp.keyed: " in capsys.readouterr().err
     assert not (tmp_path / "lake").exists()
 
 
 def test_progress(tmp_path: Path) -> None:
     """What a load says while it reads."""
-    from ticdc_bridge.schemas.model.table import TableId
-    from ticdc_bridge.spark_jobs.snapshots.stage import Stage
-
     stage = Stage(TableId("shop", "t"), tmp_path / "7-ab-cd")
     assert stage.progress() == ""
     stage.folder.mkdir()

@@ -67,8 +67,9 @@ def test_odd_names(tmp_path: Path) -> None:
         source = write_dump(
             tmp_path / f"dump{len(more)}", 1 << 60, f"CREATE TABLE `t` ({columns}, PRIMARY KEY (`select`))", [row]
         )
-        assert load("--source", source, "--table", "d.t", "--out", f"delta:{tmp_path}/{len(more)}") == 0
-        (found,) = read(tmp_path / str(len(more)))
+        place = tmp_path / f"[{len(more)}]"  # no pattern of names
+        assert load("--source", source, "--table", "d.t", "--out", f"delta:{place}") == 0
+        (found,) = read(place)
         assert texts(found) == dict(zip(names + more, row, strict=True))
 
 

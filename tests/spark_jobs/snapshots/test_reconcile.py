@@ -14,10 +14,16 @@ from tests.support.dumps import DUMPS, ZONE
 from tests.support.tidb import needs_tidb, tidb_cursor
 from ticdc_bridge import reconcile
 from ticdc_bridge.cli import main
+from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.tables import engine_of
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.snapshots import reconcile_job
+from ticdc_bridge.spark_jobs.snapshots.load_job import snapshot_config
+from ticdc_bridge.spark_jobs.snapshots.reconcile_job import ReconcileJob, run_reconcile
+from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics
 
 CASES = [(engine, types) for types in ("exact", "typed") for engine in ("delta-spark", "deltalake", "iceberg-spark")]
 KEYS = {
@@ -267,3 +273,61 @@ def test_what_is_newer_or_late(
     finally:
         reconcile_job.ReconciledTable._ask_again = ask  # type: ignore[method-assign]
     assert reconcile(out, table="dmp.late", tidb=url, wait=0.0, engine=engine)["equal"] == 5
+
+
+def test_keys_that_tidb_takes_for_the_same(
+    server: Any,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each of two statements finds the row, by other letters: it comes once, and the old key goes. Not at another's."""
+    port, _ = server
+    out, words = rule_of(spark, "delta-spark", tmp_path), ["--tidb", f"mysql://root@127.0.0.1:{port}"]
+    assert main(["load", "--source", words[1], "--table", "dmp.folded", "--out", out]) == 0
+    table = lake_table(spark, "delta-spark", out, "folded")
+    table.update({"a": "lower(a)"}, "a IN ('A', 'Z')")
+    monkeypatch.setattr(reconcile_job, "_KEYS", 1)
+    words += ["--table", "dmp.folded", "--lake", out, "--wait", "0s"]
+    code, found = compare(*words)
+    assert (code, len(found)) == (1, 4)
+    assert compare(*words, "--repair")[0] == 0
+    assert sorted(row["a"] for row in table.read().collect()) == ["A", "Z", "_", "b", "c"]
+    capsys.readouterr()
+    for name, value in (("bridge.name", "dmp.other"), ("bridge.schema_ts", str(1 << 62))):
+        table.set_property(name, value)
+        assert compare(*words)[0] == 0
+        assert main(["reconcile", *words, "--repair"]) == 2
+    said = capsys.readouterr().err
+    assert "folded has the rows of dmp.other" in said
+    assert f"folded follows statements up to commit_ts {1 << 62}" in said
+
+
+def test_many_rows_that_are_late(
+    server: Any, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are compared at the TSO again, whatever TiDB has written since; each table has its own TSO."""
+    port, cursor = server
+    out, url = rule_of(spark, "delta-spark", tmp_path), f"mysql://root@127.0.0.1:{port}"
+    for name in ("many", "many2"):
+        cursor.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(9))")
+        cursor.execute(f"INSERT INTO {name} VALUES (1,'a'),(2,'b'),(3,'c')")
+    assert main(["load", "--source", url, "--tables", "dmp.many*", "--out", out]) == 0
+    table, compare_all = lake_table(spark, "delta-spark", out, "many"), reconcile_job.ReconciledTable._compare
+    cursor.execute("UPDATE many SET v = 'late'")
+
+    def and_merge(self: Any) -> Any:
+        found = compare_all(self)
+        table.update({"v": "'late'", "_commit_ts": str(self.tso)}, "v <> 'late'")
+        cursor.execute("UPDATE many SET v = 'later'")
+        return found
+
+    monkeypatch.setattr(reconcile_job, "_MOST", 2)
+    monkeypatch.setattr(reconcile_job.ReconciledTable, "_compare", and_merge)
+    read = snapshot_config("UTC", SparkTypes(), "error")
+    job = ReconcileJob(Job(read), out, url, TableChoice.of(["dmp.many*"]), "UTC", 0.1, mends=True)
+    times = list[int]()
+    checked = run_reconcile(job, spark, JobMetrics(None, "reconcile"), lambda edge: times.append(edge["reconciled"]))
+    assert (checked.equal, checked.judged) == (6, 0)
+    assert times[0] < times[1]

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from tests.spark_jobs.snapshots.test_reconcile import compare, counts, damages, lake_table, rule_of
 from tests.support.tidb import _CACHE, needs_tidb, tidb_cursor
 from ticdc_bridge.cli import main
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
@@ -199,16 +200,38 @@ def test_rows_of_a_dump(server: Any, tmp_path: Path, words: tuple[str, ...]) -> 
         assert not wrong_cells(port, table, "UTC"), table.table.id
 
 
+def test_a_key_that_ends_a_chunk_at_a_time_that_was_twice(server: Any) -> None:
+    """Rows after the first of both are not those after the second: some would be read twice, or not at all."""
+    port, cursor = server
+    cursor.execute("CREATE TABLE clocks (ts TIMESTAMP, id INT, PRIMARY KEY (ts, id) CLUSTERED)")
+    try:
+        cursor.execute("SET time_zone = 'UTC'")
+        cursor.execute("INSERT INTO clocks VALUES ('2018-02-18 00:30:00', 1), ('2018-02-18 02:30:00', 2)")
+        in_utc, in_zone = (
+            TidbServer.of(f"mysql://root@127.0.0.1:{port}", zone).tables([TableId("odd db", "clocks")], 2)[0]
+            for zone in ("UTC", ZONE)
+        )
+        assert len(in_utc.chunks()) == 2
+        with pytest.raises(SetupError, match=f"ends at a time that {ZONE} had twice"):
+            in_zone.chunks()
+    finally:
+        cursor.execute(f"SET time_zone = '{ZONE}'")
+        cursor.execute("DROP TABLE clocks")
+
+
 def test_a_server_with_a_limit(server: Any) -> None:
     port, cursor = server
-    cursor.execute("SET GLOBAL sql_select_limit = 2")
+    cursor.execute("SET GLOBAL sql_select_limit = 2, GLOBAL max_execution_time = 600000")
     try:
         tidb = TidbServer.of(f"mysql://root@127.0.0.1:{port}", ZONE)
         assert len(tidb.ids()) == len(TABLES)
         (table,) = tidb.tables([TableId("odd db", "exchanged")], 100)
         assert not wrong_cells(port, table, ZONE)
+        with tidb.cursor() as limits:
+            limits.execute("SELECT @@max_execution_time")
+            assert limits.fetchone() == (b"0",)
     finally:
-        cursor.execute("SET GLOBAL sql_select_limit = DEFAULT")
+        cursor.execute("SET GLOBAL sql_select_limit = DEFAULT, GLOBAL max_execution_time = DEFAULT")
 
 
 @pytest.mark.timeout(1800)
