@@ -122,7 +122,7 @@ def _check_locations(args: JobOptions, job: Job, kafka: KafkaClient, dead_letter
     if job.topic is not None:
         check_topic_rule(job.topic)
     if job.until_resolved and kafka.read is not None and kafka.read.only is None:
-        raise SetupError("USAGE", details="--until-resolved goes by one topic's watermarks: a job for each topic")
+        raise SetupError("USAGE", details="--until-resolved needs one topic's watermarks: run a job for each topic")
     names_topics = job.write is not None and format_named(job.write.format).names_topics
     if args.out == TOPIC and not (args.topic or names_topics) and locations.topic_of_location(args.source) is not None:
         raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")

@@ -22,10 +22,10 @@ class Maintain(SparkConf):
       ticdc-bridge maintain --table-at iceberg:lake.log.orders --keep-changes 90d
     """
 
-    table_at: list[str] = option(INPUT, "TABLE", "A table of merge or load (repeatable).", default=...)
+    table_at: list[str] = option(INPUT, "TABLE", "A table that merge or load wrote (repeatable).", default=...)
     keep: str = option(OUTPUT, "TIME", "How long versions and deleted keys stay: 7d, 36h.", default="7d")
     keep_changes: str | None = option(OUTPUT, "DAYS", "How long changes stay in a changelog: 90d. Default: for ever.")
-    engine: str = engines("Library that changes the table, as of merge.")
+    engine: str = engines("Library that changes the table, as for merge.")
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import seconds, spark_settings
