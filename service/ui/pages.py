@@ -202,7 +202,7 @@ class ListView:
         self.start, self.sort, self._fields = number_of(query.get("from", "")) or 0, query.get("sort", ""), fields
         self.asked = {"limit": _MOST_SORTED} if self.sort else {"offset": self.start, "limit": _PAGE}
 
-    def fill(self, rows: list[Any], total: int) -> Self:
+    def fill(self, rows: list[Any], total: int, on_page: int = _PAGE) -> Self:
         """Show these rows, all of the list or those that were asked. Raises FormError for more than are sorted."""
         self.total, column = total, self.sort.removeprefix("-")
         if self.sort and len(rows) < total:
@@ -211,7 +211,7 @@ class ListView:
             unknown = [row for row in rows if not isinstance(row.get(column), int | str)]
             known = [row for row in rows if isinstance(row.get(column), int | str)]
             rows = sorted(known, key=itemgetter(column), reverse=column != self.sort) + unknown
-        self.rows = rows if len(rows) < total else rows[self.start : self.start + _PAGE]
+        self.rows = rows if len(rows) < total else rows[self.start : self.start + on_page]
         return self
 
     def heading(self, column: str) -> tuple[str, str]:
