@@ -1,7 +1,7 @@
 """Where a table's definition meets what a message says of its columns.
 
 A definition that does not describe a message is not used for it: its types would be another table's. What does not fit
-goes with the row (`RowChange.note_mismatch`), so that people are told; with the option `definition_mismatch` "error"
+goes with the row (`RowChange.note_mismatch`), so that users see it; with the option `definition_mismatch` "error"
 the message is refused instead.
 """
 

@@ -157,7 +157,7 @@ class ExplainRequest:
 def explain(question: ExplainRequest) -> dict[str, Any]:
     """The answer, with `error` where the message can't be read. SetupError when the registry can't be reached."""
     message = question.message
-    answer: dict[str, Any] = {"message": _message_position(message), "format": question.format, "told_by": None}
+    answer: dict[str, Any] = {"message": _message_position(message), "format": question.format, "detected_by": None}
     if question.format == "auto":
         try:
             by_id, subject = question.context.schemas.by_id, topic_subject(message.topic, _first_field(message))
@@ -167,7 +167,7 @@ def explain(question: ExplainRequest) -> dict[str, Any]:
         except WireError as error:  # it is framed Avro of a schema that can't be had
             framing = list(_framing("avro", message))
             return {**answer, "format": None, "framing": framing, "error": _error(error), "raw": _first_bytes(message)}
-        answer |= {"format": detection.format, "told_by": detection.reason}
+        answer |= {"format": detection.format, "detected_by": detection.reason}
         if detection.format not in FORMATS:
             details = detection.reason if detection.format is None else f"it is {detection.format}, which is not read"
             unknown = WireError("UNKNOWN_FORMAT", details=details)

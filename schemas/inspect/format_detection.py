@@ -1,4 +1,4 @@
-"""Which format is this message? Told by its bytes, and by the registered schema where they name one. Never guessed.
+"""Which format is this message? Detected by its bytes, and by the registered schema where they name one. Never guessed.
 
 `open` stands for both Open Protocol encoders (`open` and `open-tiflow`): they are read by one reader, and most of their
 messages are the same bytes. A Confluent or Glue header says only "Avro": which of the three Avro formats it is, the
@@ -34,7 +34,7 @@ _UNWRAPPED = {"__deleted", "__op", "__source_ts_ms"}  # ExtractNewRecordState's 
 
 @dataclass(frozen=True, slots=True)
 class DetectedFormat:
-    """The format's name, or None and why it can't be told; with a format, `reason` says what told it."""
+    """The format's name, or None and why it is not certain; with a format, `reason` says what it was detected by."""
 
     format: str | None
     reason: str

@@ -250,7 +250,7 @@ class _Reader:
             if name not in OTHER_URI:
                 other = BY_PATH.get(f"sink.{name}") or BY_PATH.get(name) or BY_PATH.get(f"sink.kafka-config.{name}")
                 where = f"; it is a setting of the file: {other.path}" if other else ""
-                text = f"the sink URI has {name[:80]!r}, which TiCDC passes over in silence{where}"
+                text = f"the sink URI has {name[:80]!r}, which TiCDC ignores without a warning{where}"
                 self.add_problem("warning", text, f"Take out {line_in_uri(name[:80])}")
             return
         value = self._of_text(key, text)

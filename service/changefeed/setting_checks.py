@@ -71,17 +71,17 @@ def problems(settings: ChangefeedSettings, lists: Mapping[str, Sequence[Member]]
 
 
 def read_query(uri: SplitResult) -> tuple[str, list[Problem]]:
-    """The query of a sink URI as Go reads it, and what it drops in silence."""
+    """The query of a sink URI as Go reads it, and what it drops without a warning."""
     kept, found = list[str](), list[Problem]()
     for pair in uri.query.split("&"):
         if ";" not in pair and not _UNESCAPED_PERCENT.search(pair):
             kept.append(pair)
             continue
         name = pair.partition("=")[0][:80]
-        text = f"the sink URI has {name} with a bare ; or %: TiCDC drops the whole parameter in silence"
+        text = f"the sink URI has {name} with a bare ; or %: TiCDC drops the whole parameter without a warning"
         found.append(Problem("warning", text, f"Write %3B for ; and %25 for % in {line_in_uri(name)}"))
     if uri.fragment:
-        text = "the sink URI has a bare #: TiCDC drops it and all that follows in silence"
+        text = "the sink URI has a bare #: TiCDC drops it and all that follows, without a warning"
         found.append(Problem("warning", text, "Write %23 for # in the sink URI"))
     return "&".join(kept), found
 

@@ -235,7 +235,7 @@ def registry_drift(
     drifts = list[Json]()
 
     def gives(versions: list[TableVersionRow], keyspace: str, schema: str) -> bool:
-        """True if a version gives this schema, newest first; one whose schema can't be told may."""
+        """True if a version gives this schema, newest first; one whose schema is not known may."""
         for row in reversed(versions):
             if row.table is None:
                 if row.is_live:

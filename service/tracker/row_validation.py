@@ -12,7 +12,7 @@ from ticdc_bridge.service.history.changes import difference
 from ticdc_bridge.service.history.model import Drift, DriftKind, Key, State, TableVersionRow, clean
 
 _TYPED = frozenset({"open", "open-tiflow", "craft", "canal-json"})
-"""Formats whose rows name the columns' types; the others' types are told by names only, or not at all."""
+"""Formats whose rows name the columns' types; the others' types are known by names only, or not at all."""
 _FLAGGED = frozenset({"open", "open-tiflow", "craft"})
 _MOST = 20_000
 _MOST_WAITING = 500_000

@@ -230,7 +230,7 @@ class RowVersions:
         record_cleared(self.columns, history)
 
     def _end_times(self, events: DataFrame, rows: RowValues, history: FullHistory) -> str:
-        """SQL: when statements ended rows like that of an event. SetupError STOPPED where nobody can tell."""
+        """SQL: when statements ended rows like that of an event. SetupError STOPPED where it is not known."""
         statements = [statement for statement in history.clearing if statement.ends_rows]
         names, oldest_ts = dict(rows.value_pairs), 0
         if not all(statement.is_sure for statement in statements):

@@ -55,7 +55,7 @@ _CONFLICTS: Final = 4
 class LoadJob:
     """What a load is given. job: places, layout, engine, types, tables without a key, as of merge; it reads by
     `snapshot_config`. source_zone: of TIMESTAMP text in the source. statements: of the tables' history, if it is known.
-    letters: a file for rows with a value that is none of its column's type; None: the first ends the load.
+    letters: a file for rows with a value that does not fit its column's type; None: the first ends the load.
     """
 
     job: Job
@@ -261,7 +261,7 @@ def _read(
     writing = ChunkWriting(types, load_job.tso, added, load_job.letters is not None, load_job.replace)
     rows, letters = stage.read(spark, source, writing), stage.letters()
     if letters and load_job.letters is None:
-        details = "a load that did not end has left out rows with values that are none of their type: --dead-letter"
+        details = "a load that did not end has left out rows with values that do not fit their type: give --dead-letter"
         raise SetupError("STOPPED", where=str(source.table.id), details=details)
     keys = spark.read.schema("key map<string,string>")
     left_out = keys.json([spark_location(str(path)) for path in letters]) if letters else None

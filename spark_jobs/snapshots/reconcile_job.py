@@ -301,7 +301,7 @@ def _id(row: Row) -> tuple[Any, ...]:
 
 
 def _literal(text: str | None, column: Column) -> str:
-    """A key's text as SQL; NULL for what is none of its column's type."""
+    """A key's text as SQL; NULL for what does not fit its column's type."""
     try:
         data = bytes.fromhex(json.loads(text or "")["hex"]) if column.type.kind in BYTES else (text or "").encode()
         return "NULL" if text is None else literal(data, column)

@@ -1,7 +1,7 @@
 """What a load has read so far, kept beside its table until all tables are complete: a killed load goes on from there.
 
 PLACE__loading/TSO-SOURCE-ROWS/ has for each chunk that was read NUMBER.parquet, its rows; NUMBER.letters, those with a
-value that is none of its type; then NUMBER.ROWS.json, which says that it is complete (a ChunkNote). SOURCE and ROWS are
+value that does not fit its type; then NUMBER.ROWS.json: it is complete (a ChunkNote). SOURCE and ROWS are
 digests: of what the load was given, and of what its rows come from (definition, files). So chunks of another load are
 never taken for those of this one. A file of rows becomes one of the table's where that takes it.
 """
@@ -364,7 +364,7 @@ class _ChunkWriter:
         return partial_path_for(folder) if isinstance(folder, ObjectPath) else folder / f".{uuid4().hex}.part"
 
     def _letter(self, chunk: int, first: int, arrays: Sequence[Any], row: int, number: int) -> str:
-        """A row with a value that is none of its column's type. SourceError where it ends the load."""
+        """A row with a value that does not fit its column's type. SourceError where it ends the load."""
         table, column = self.table.table, self.table.columns[number]
         text = f"column {column.name}: a value of the snapshot does not fit its type {column.type.name}"
         if not self.writing.has_letters:

@@ -51,7 +51,7 @@ def head_of(job_name: str, command: str, source: str, out: str, job: Job) -> dic
 
 
 def tell(url: str | None, body: dict[str, Any]) -> None:
-    """Posts what a job used, if a service is given. One that is away is told on stderr: the job's work is done."""
+    """Posts what a job used, if a service is given; if that is away, there is a warning: the job's work is done."""
     if not url:
         return
     try:

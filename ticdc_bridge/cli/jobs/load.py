@@ -102,7 +102,7 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
             lines, obstacles = plan(load_job)
             print("\n".join(lines))
             if obstacles:
-                tell_lines("load: against it", obstacles)
+                tell_lines("load: would stop", obstacles)
             return 2 if obstacles else 0
         session = session_of(job, settings, out, None)
         done = run_load(load_job, session)

@@ -54,8 +54,8 @@ Exit codes:
         for code in self.reason:
             if code not in ERRORS:
                 nearest = get_close_matches(code.upper(), ERRORS, n=1)
-                meant = f"did you mean {nearest[0]}? " if nearest else ""
-                details = f"--reason {code} is not known; {meant}Known: {', '.join(sorted(ERRORS))}"
+                meant = f": did you mean {nearest[0]}?" if nearest else "."
+                details = f"--reason {code} is not known{meant} Known: {', '.join(sorted(ERRORS))}"
                 raise SetupError("USAGE", details=details)
         kafka, settings = kafka_of(self), spark_settings(self, table_location_of(self.source) is not None, self.source)
         check_different({"--in": self.source, "--out": self.out})
