@@ -3,7 +3,7 @@
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context, Decoder, Format, refuse_encoder
 from ticdc_bridge.schemas.formats.format_table import FORMATS
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Event, Message
 from ticdc_bridge.schemas.model.names import topic_subject
@@ -40,7 +40,7 @@ class AutoDecoder:
             return topic_format
         field = "key" if message.value is None else "value"
         by_id, subject = self._context.schemas.by_id, topic_subject(message.topic, field)
-        detection = sniff(message.key, message.value, lambda i: by_id(i, field, subject), message.headers)
+        detection = detect_format(message.key, message.value, lambda i: by_id(i, field, subject), message.headers)
         name = detection.format
         if name is None and message.value is None:
             name = topic_format

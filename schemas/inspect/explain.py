@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.formats.definitions import name_definition
 from ticdc_bridge.schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
 from ticdc_bridge.schemas.formats.framing import names_schema, unframe_field
 from ticdc_bridge.schemas.formats.simple import avro
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import Bootstrap, Event, Message, RowChange, tso_physical_ms
@@ -161,7 +161,7 @@ def explain(question: ExplainRequest) -> dict[str, Any]:
     if question.format == "auto":
         try:
             by_id, subject = question.context.schemas.by_id, topic_subject(message.topic, _first_field(message))
-            detection = sniff(
+            detection = detect_format(
                 message.key, message.value, lambda i: by_id(i, _first_field(message), subject), message.headers
             )
         except WireError as error:  # it is framed Avro of a schema that can't be had

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON, attempts
 from ticdc_bridge.schemas.inputs.replay import LetterFilter, replay
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import Event, Message, Watermark
@@ -106,7 +106,7 @@ def _find_format(message: Message, schemas: SchemaSource, format_name: str) -> s
     message_field = "key" if message.value is None else "value"
     subject = topic_subject(message.topic, message_field)
     try:
-        return sniff(
+        return detect_format(
             message.key, message.value, lambda i: schemas.by_id(i, message_field, subject), message.headers
         ).format
     except BridgeError:

@@ -29,7 +29,7 @@ from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps, tell_lines
+from ticdc_bridge.spark_jobs.pipeline.progress import print_lines, report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, location_by_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, OnLossy, TableView
@@ -91,7 +91,7 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     """Loads the tables, but those that an unfinished load at this TSO had loaded. SetupError as of merge."""
     total, tables = load.Loaded(0, 0), load_job.tables
     for losses in [check_losses(table, load_job.job) for table in tables]:
-        tell_lines("load: flag", losses)
+        print_lines("load: flag", losses)
     stages = [load_job.stages.of(table, load_job.tso) for table in tables]
     with begun(stages):
         for number, (table, stage) in enumerate(zip(tables, stages, strict=True), 1):

@@ -27,7 +27,7 @@ from ticdc_bridge.spark_jobs.io.locations import KafkaClient, topics_of_location
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.progress import batch_line, report_slow_steps, table_lines, tell_summary
+from ticdc_bridge.spark_jobs.pipeline.progress import batch_line, print_summary, report_slow_steps, table_lines
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
 from ticdc_bridge.spark_jobs.spark import errors
@@ -100,7 +100,7 @@ def run_stream(stream: StreamJob) -> int:
     refuse_connect(spark)
     running = _RunningStream(stream, source, spark, checkpoint, metrics)
     running.run_until_stopped()
-    tell_summary(stream.command, running.total, stream.table, stream.as_json)
+    print_summary(stream.command, running.total, stream.table, stream.as_json)
     if running.interrupted:
         print("interrupted: the next start goes on from the checkpoint", file=sys.stderr)
         return 130

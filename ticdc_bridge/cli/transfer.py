@@ -75,7 +75,7 @@ class Transfer(StoreOptions, KafkaOptions, CountingCommand):
 
         before = signal.signal(signal.SIGTERM, interrupt)
         try:
-            return self.tell(self.counts, self.run())
+            return self.report(self.counts, self.run())
         except BridgeError as error:
             exit_with(error.detail if isinstance(error, SetupError) else f"{name}: {error.detail}")
         except KeyboardInterrupt:

@@ -32,7 +32,7 @@ class Maintain(SparkConf):
         from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
         from ticdc_bridge.spark_jobs.lake import tables
         from ticdc_bridge.spark_jobs.lake.upkeep import maintain
-        from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
+        from ticdc_bridge.spark_jobs.pipeline.progress import print_lines
 
         locations = dict[str, TableLocation]()
         for text in self.table_at:
@@ -51,5 +51,5 @@ class Maintain(SparkConf):
         formats = sorted({location.format for location in locations.values()})
         spark = tables.session(spark_settings(self, True, *locations), formats, by=self.engine)
         for text, location in locations.items():
-            tell_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
+            print_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
         return 0

@@ -48,7 +48,7 @@ Exit codes:
         from ticdc_bridge.schemas.inputs.replay import LetterFilter, replay
         from ticdc_bridge.spark_jobs.io.endpoints import message_sink
         from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
-        from ticdc_bridge.spark_jobs.pipeline.progress import tell_counts, tell_lines
+        from ticdc_bridge.spark_jobs.pipeline.progress import print_counts, print_lines
         from ticdc_bridge.spark_jobs.streaming import lineage
 
         for code in self.reason:
@@ -62,7 +62,7 @@ Exit codes:
         choice = LetterFilter(frozenset(self.reason), milliseconds("--since", self.since), self.max_attempts)
         done = replay(_letters(self.source, kafka, settings), choice, message_sink(self.out, kafka))
         edges = [lineage.edge(topic, rows) for topic, rows in sorted(done.topics.items(), key=repr)]
-        lineage.tell(
+        lineage.send(
             self.lineage,
             {"job": self.job or "replay", "command": "replay", "from": "dead-letter", "to": "message",
              "source": self.source, "target": self.out, "tables": edges, "messages": done.read, "written": done.sent,
@@ -70,9 +70,9 @@ Exit codes:
         )  # fmt: skip
         if self.json:
             counts = {"read": done.read, "sent": done.sent, "left_out": done.left, "too_many_attempts": done.tired}
-            tell_counts("replay", counts | {"unreadable": done.unread, "exit_code": done.exit_code}, True)
+            print_counts("replay", counts | {"unreadable": done.unread, "exit_code": done.exit_code}, True)
         else:
-            tell_lines("replay", done.lines())
+            print_lines("replay", done.lines())
         return done.exit_code
 
 
