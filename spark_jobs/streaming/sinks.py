@@ -241,7 +241,7 @@ class OrderedSink:
                 for line in row["line"].split("\n"):
                     self._write_line(line)
                     out += 1
-            elif kind == "told":
+            elif kind == "counts":
                 lines, messages = lines + row["number"], messages + row["messages"]
             elif kind == "note":
                 print_notes([row["line"]], messages + row["messages"])

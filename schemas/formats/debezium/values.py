@@ -338,7 +338,7 @@ def writer(column: Column, extension: bool, lossy: bool, same_format: bool = Fal
     lossy: write as TiCDC does what can't be kept exactly. same_format: of rows that were TiCDC's messages of this
     format, which become the same again: it writes bytes that are not UTF-8 as they are.
     """
-    signed64 = "told" if extension else "set enable_tidb_extension"
+    signed64 = "marked" if extension else "set enable_tidb_extension"
     connect, semantic, _ = publish.connect_type(column)
     settings: dict[str, Any] = {"raw_text": False, "same_format": same_format, "escapes": False}
     write = value_writer(ConnectForm(column, connect, semantic, lossy, signed64, **settings))

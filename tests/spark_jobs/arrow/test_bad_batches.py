@@ -148,7 +148,7 @@ def _batches(messages: list[Message], size: int = 7, lines: bool = False) -> Ite
 
 def _pieces(golden: Golden, batches: Iterable[Any]) -> list[dict[str, Any]]:
     run = PieceBatches(Job(golden.side()), "text", PIECES)
-    return [row for batch in run(batches) for row in batch.to_pylist() if row["kind"] != "told"]
+    return [row for batch in run(batches) for row in batch.to_pylist() if row["kind"] != "counts"]
 
 
 @EACH
