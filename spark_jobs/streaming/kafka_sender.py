@@ -91,7 +91,7 @@ class KafkaSender:
         self._topic, self._ids = topic, ids
 
     def send(self, frame: DataFrame, job: Job, write: Callable[[DataFrame], None]) -> SendReport:
-        """The frame's messages through the job, to `write`; what the workers told. SetupError where one gave up."""
+        """The frame's messages through the job, to `write`; the workers' counts. SetupError where one gave up."""
         self._reports.value = {}  # of tries before this one
         attempt = uuid4().hex
         sent = ", ".join([*([] if self._topic else ["topic string"]), SENT, *([_INPUT_ORDER] if self._ids else [])])

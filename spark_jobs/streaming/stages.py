@@ -114,7 +114,7 @@ def decode(frame: DataFrame, job: Job, form: Form) -> DataFrame:
 
 def count_pieces(pieces: DataFrame, skips_fatal: bool) -> BatchResult:
     """SetupError where a worker could not go on, unless who takes the pieces in their order says so (skips_fatal)."""
-    counts = pieces.where("kind in ('told', 'fatal')").select("tally", "messages", "watermarks", "offsets", "error")
+    counts = pieces.where("kind in ('counts', 'fatal')").select("tally", "messages", "watermarks", "offsets", "error")
     return count_rows(counts.collect(), skips_fatal)
 
 
