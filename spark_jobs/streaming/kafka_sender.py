@@ -1,6 +1,6 @@
 """Micro-batches that go to Kafka in one pass: workers' messages straight into Spark's Kafka sink, nothing kept between.
 
-Counts come by an accumulator: Spark adds a task's once, however often it was tried. Messages that failed are told by
+Counts come by an accumulator: Spark adds a task's once, however often it was tried. Messages that failed are named by
 their positions, and read once more where dead letters are wanted.
 """
 
