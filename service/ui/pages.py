@@ -279,7 +279,7 @@ def _templates() -> Environment:
 
 def page(name: str, status: int = 200, **values: Any) -> Response:
     """A page from a template, its values escaped."""
-    values.setdefault("said", "")
+    values = {"said": "", "shown_at": int(time.time()) * 1000, **values}
     text = _templates().get_template(name).render(values)
     return Response(text, status, headers=_HEADERS, media_type="text/html; charset=utf-8")
 
