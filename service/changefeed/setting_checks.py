@@ -271,7 +271,7 @@ def _of_matcher(member: Member, before: Sequence[Member]) -> Iterator[Found]:
     """Members that fit no table. before: those that are asked first, where one is enough."""
     patterns = texts(member.get("matcher"))
     if not keeps_something(patterns):
-        yield "matcher", f"matcher {list(patterns)} fits no table: TiCDC passes over all of it"
+        yield "matcher", f"matcher {list(patterns)} fits no table: TiCDC ignores all of it"
     elif any(texts(other.get("matcher")) == ("*.*",) for other in before):
         yield "matcher", f"matcher {list(patterns)} stands behind one for *.*, which takes every table: move it up"
 
@@ -341,4 +341,4 @@ def _passed_over(member: Member) -> Iterator[Found]:
         yield "columns", f"{where}: partition `columns` names no columns, so all rows of a table go to one partition"
     for key, of in _OF_PARTITION.items():
         if member.get(key) and rule != of and not (key == "index" and rule == "rowid"):
-            yield key, f"{where}: {key} is for partition `{of}` only, TiCDC passes over it"
+            yield key, f"{where}: {key} is for partition `{of}` only: TiCDC ignores it"
