@@ -206,7 +206,7 @@ class ListView:
         """Show these rows, all of the list or those that were asked. Raises FormError for more than are sorted."""
         self.total, column = total, self.sort.removeprefix("-")
         if self.sort and len(rows) < total:
-            raise FormError(f"{total:,} rows are not sorted, but at most {_MOST_SORTED:,}: search for fewer.")
+            raise FormError(f"{total:,} rows are too many to sort (at most {_MOST_SORTED:,}): search for fewer.")
         if self.sort:
             unknown = [row for row in rows if not isinstance(row.get(column), int | str)]
             known = [row for row in rows if isinstance(row.get(column), int | str)]
