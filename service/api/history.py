@@ -259,9 +259,7 @@ _FORMAT: Final = Parameter(
 _FORMS: Final[dict[str, Form]] = {"sql": "sql", "jsonl": "jsonl"}
 _MEDIA_TYPES: Final[dict[Form, str]] = {"sql": "application/sql; charset=utf-8", "jsonl": "application/x-ndjson"}
 _TABLE_AT_ANY_TIME: Final = Parameter("table", "Only this table of `db`, by its name at any time", STRING)
-_BOTH_INCLUSIVE: Final = Parameter(
-    "inclusive", "Include DDL with exactly these commit_ts"
-)
+_BOTH_INCLUSIVE: Final = Parameter("inclusive", "Include DDL with exactly these commit_ts")
 
 
 @router.declare(
