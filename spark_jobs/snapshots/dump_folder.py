@@ -137,7 +137,7 @@ def _table_of(name: str, tables: Sequence[TableId], location: str) -> TableId:
         found = [id_ for id_ in found if len(id_.table) == longest]
     if len(found) == 1:
         return found[0].folded
-    details = "whose rows these are is not known: the table's definition (DB.TABLE-schema.sql) is missing, or several fit"
+    details = "whose rows these are is not known: their definition (DB.TABLE-schema.sql) is missing, or several fit"
     raise _error(location, f"{name}: {details}")
 
 
