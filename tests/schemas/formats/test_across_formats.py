@@ -100,7 +100,7 @@ def test_text_for_a_bit_column_is_named_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["avro", "debezium"])
-def test_missing_column_and_null_are_told_apart(name: str) -> None:
+def test_missing_column_and_null_are_distinguished(name: str) -> None:
     columns = table(column("v", "int"))
     error = Pair(name).refusal(change(columns, {}))
     assert (error.code, error.fields) == ("INVALID_VALUE", {"column": "v", "details": "the event does not carry it"})

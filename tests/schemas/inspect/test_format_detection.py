@@ -92,7 +92,7 @@ def test_every_message_of_debeziums_connector(path: Path) -> None:
         (None, b"\x1f\x8b\x08", None, "gzip"),
     ],
 )  # fmt: skip
-def test_what_is_told(key: bytes | None, value: bytes | None, format_: str | None, reason: str) -> None:
+def test_what_is_reported(key: bytes | None, value: bytes | None, format_: str | None, reason: str) -> None:
     found = detect_format(key, value)
     assert (found.format, reason in found.reason) == (format_, True), found
 
