@@ -108,7 +108,7 @@ def in_letters(version: TableVersion, id_: TableId, names: Iterable[str]) -> Tab
 
 
 def same_type(column: Column, sent: Column) -> bool:
-    """Of a message that names each type as SQL does: the same type, and what the message says of its size the same."""
+    """For messages that name each type as SQL does: the same type, and what the message says of its size the same."""
     kind = column.type.kind
     if column.type is not sent.type or column.unsigned != sent.unsigned:
         return False

@@ -26,7 +26,7 @@ Check = Callable[[Any], object]
 
 
 class _Checks(NamedTuple):
-    """Of one table: the columns that have one, the bytes of each BIT, and what a row is known by."""
+    """The checks of one table: the columns that have one, the bytes of each BIT, and what a row is known by."""
 
     table: Table
     columns: tuple[tuple[str, Check], ...]

@@ -100,7 +100,7 @@ def _decode(decode: Callable[[Message], list[Event]], message: Message) -> tuple
 
 
 def _find_format(message: Message, schemas: SchemaSource, format_name: str) -> str | None:
-    """Of a message that gives no event."""
+    """The format of a message that gives no event."""
     if format_name != "auto":
         return format_name
     message_field = "key" if message.value is None else "value"

@@ -46,7 +46,7 @@ Member = Mapping[str, Any]
 
 
 def problems(settings: ChangefeedSettings, lists: Mapping[str, Sequence[Member]]) -> Iterator[Problem]:
-    """Of merged settings. lists: the file's lists of tables, by path."""
+    """The problems of merged settings. lists: the file's lists of tables, by path."""
     values, origins, protocol = settings.values, settings.origins, settings.protocol
     for key in KEYS:
         text = _not_taken(key, values[key.path], origins, protocol) if key.path in values else ""

@@ -129,7 +129,7 @@ class RowVersions:
         self._apply_clearing(history)
 
     def _keep_messages(self, changes: DataFrame, rows: RowValues, tombstones: Tombstones) -> None:
-        """Of deletes after which null values may come.
+        """Keeps the messages of deletes after which null values may come.
 
         changes: as they were received; those without null values are made of the deleted keys' table, of which Spark
         reads no rows for it any more once it has another column.

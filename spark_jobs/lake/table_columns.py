@@ -308,7 +308,7 @@ class TableColumns:
         return applied
 
     def _catch_up(self, done: list[SchemaChange]) -> None:
-        """Of a table that was made without statements: what these did to older rows."""
+        """For a table that was made without statements: what these did to older rows."""
         emptied = -1 if self.kind.keeps_past else emptied_at(done)
         if emptied > 0:
             self.lake_table.delete(f"{self.kind.time_column} <= {emptied}")

@@ -111,7 +111,7 @@ class ReconcileJob:
 
     @property
     def zone(self) -> str:
-        """Of TIMESTAMP text in the lake."""
+        """The zone of TIMESTAMP text in the lake."""
         return self.job.read.options.time_zone or "UTC"
 
 

@@ -196,7 +196,7 @@ class Stage:
 
     @cached_property
     def notes(self) -> dict[int, ChunkNote]:
-        """Of all chunks, when all have been read."""
+        """The notes of all chunks, when all have been read."""
         notes = ((n, path.read_text("utf-8")) for n, (_, path) in sorted(self._chunks().items()))
         return {n: ChunkNote(**json.loads(text)) for n, text in notes}
 

@@ -166,7 +166,7 @@ class SendBatches:
         )
 
     def _partitions(self, fast: KernelOutput, chunk: Any) -> Any:
-        """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""
+        """The partitions of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""
         source = np.asarray(chunk.column("partition"))[fast.origin].astype(np.int32)
         if self.topic is not None:
             count = self.counts.get(self.topic, 0)

@@ -474,7 +474,7 @@ class TopicChoice:
         return counts
 
     def spark_options(self) -> dict[str, str]:
-        """Of Spark's Kafka source."""
+        """The options of Spark's Kafka source."""
         if self.pattern is not None:
             return {"subscribePattern": f"(?!__)(?:{self.pattern.pattern})"}
         return {"subscribe": ",".join(self.names)}
