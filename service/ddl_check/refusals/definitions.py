@@ -245,7 +245,7 @@ def called_functions(expression: str) -> set[str]:
 
 
 def of_functions(expression: str, disallowed: Refusal) -> Iterator[Refusal]:
-    """The refusal of a generated column's or index's text. disallowed: the error for a function that may not be called."""
+    """The refusal of a generated column's or index's text. disallowed: the error for such a function."""
     names = called_functions(expression)
     if names & _DISALLOWED or any(map(_SPATIAL.fullmatch, names)):
         yield disallowed
