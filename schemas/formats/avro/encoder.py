@@ -199,7 +199,7 @@ class RecordEncoder:
             return []
         base.refuse_changed(event, self._options)
         if event.op == "d" and _OP not in self._record.extension:
-            details = f"the schema has no {_OP}: a delete would look like an insert"
+            details = f"the schema has no {_OP}: a delete would be taken for an insert"
             raise LossyError("LOSSY_VALUE", column=_OP, details=details)
         row = event.before if event.op == "d" else event.after
         if row is None:

@@ -51,7 +51,7 @@ def column_of(name: str, code: int, flags: int) -> Column:
         type_ = BY_CODE[code, binary]
         vague = _VAGUE.get(type_.kind, "")
     else:
-        raise ValueError(f"column {name!r}: type code {code} is not one of TiDB's")
+        raise ValueError(f"column {name!r}: type code {code} is none of TiDB's")
     return Column(
         name, type_, bool(flags & layout.UNSIGNED) and type_.kind not in _UNSIGNED,
         nullable=bool(flags & layout.NULLABLE), handle_key=bool(flags & layout.HANDLE_KEY),

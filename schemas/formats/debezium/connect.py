@@ -303,7 +303,7 @@ def _enum(to: ConnectForm, value: str | bytes, flag: Flag) -> str:
     text, elements = _text(to, value, flag), to.column.elements
     if to.escapes and text not in elements and unescaped(text) in elements:
         # Readers take back the escapes of the connector's binlog values: it would become the other one.
-        raise ValueError(f"{text[:80]!r} is not one of its elements, and would be read as one without its escapes")
+        raise ValueError(f"{text[:80]!r} is none of its elements, and would be read as one of them without its escapes")
     return text
 
 

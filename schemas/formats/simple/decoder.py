@@ -242,7 +242,7 @@ class SimpleDecoder:
             table, version = definition
             entry = self._versions.get((table.id, version))
             if entry is not None and entry.table != table:
-                raise ValueError(f"schema version {version} of {table.id} came with other columns before")
+                raise ValueError(f"schema version {version} of {table.id} was told with other columns before")
             if entry is None or entry.table_version is None:  # a bootstrap repeats a DDL message, without its commit_ts
                 self._versions[table.id, version] = _KnownTable(table, commit_ts)
         return definition

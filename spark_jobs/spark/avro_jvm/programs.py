@@ -30,7 +30,7 @@ ERRORS: Mapping[int, tuple[str, str]] = {
     java.TOO_LARGE: ("TOO_LARGE", f"a message has at most {MAX_MESSAGE} bytes"),
     java.UNKNOWN_ID: ("UNKNOWN_SCHEMA_ID", 'the schema id is not known; check="exact" asks for those registered since'),
     java.CUT: ("TRUNCATED", 'the record ends too early; check="exact" says where'),
-    java.MALFORMED: ("MALFORMED", 'the record does not fit its schema; check="exact" says why'),
+    java.MALFORMED: ("MALFORMED", 'the record is none of its schema; check="exact" says why'),
     java.TRAILING: ("TRAILING_BYTES", 'there are bytes after the record; check="exact" says how many'),
     java.NAMED: ("NOT_FRAMED", 'the record headers name the schema, not the first bytes; check="exact" reads it'),
     java.EIGHT_BYTE_ID: (
