@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 
 # ---- Readers of Avro's compound types, put together from readers of their parts (Avro 1.12, "Binary Encoding").
 #
-# A record is a dict by its fields' names, an array a list, a map a dict. What fails is told with the names of the
+# A record is a dict by its fields' names, an array a list, a map a dict. An error has the names of the
 # fields around it (`FieldError`). No count is trusted before it is compared with what is there.
 
 MOST_ITEMS = 1 << 16  # no array of a message has more: elements of an ENUM, columns of a table

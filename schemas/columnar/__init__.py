@@ -1,7 +1,7 @@
 """The batch engine: many messages of one table at once, as numbers and texts in flat arrays (numpy, numba).
 
 Whoever wants a reader or a writer of a format asks here. It reads what it is sure of and leaves the rest to the codec
-of single messages (`schemas.formats`), which is the judge; without numba every result is the same. Kernels are in
+of single messages (`schemas.formats`), which is the reference; without numba every result is the same. Kernels are in
 `kernels`, and nothing else imports numba. Nothing of Arrow or Spark belongs here.
 """
 

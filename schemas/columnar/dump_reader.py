@@ -37,7 +37,7 @@ TIMES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 class TextForm:
     """How the rows of files are written: Dumpling's --csv-separator, --csv-delimiter (quote), --csv-line-terminator,
     --csv-null-value, --no-header, --csv-output-dialect (binary: raw, hex or base64) and --escape-backslash (escapes;
-    None: nobody knows, and what it matters for is refused).
+    None: not known, and what it matters for is refused).
     """
 
     is_csv: bool = False

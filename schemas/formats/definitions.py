@@ -1,7 +1,7 @@
 """Where a table's definition meets what a message says of its columns.
 
 A definition that does not describe a message is not used for it: its types would be another table's. What does not fit
-goes with the row (`RowChange.note_mismatch`), so that people are told; with the option `definition_mismatch` "error"
+goes with the row (`RowChange.note_mismatch`), so that users see it; with the option `definition_mismatch` "error"
 the message is refused instead.
 """
 
@@ -108,7 +108,7 @@ def in_letters(version: TableVersion, id_: TableId, names: Iterable[str]) -> Tab
 
 
 def same_type(column: Column, sent: Column) -> bool:
-    """Of a message that names each type as SQL does: the same type, and what the message says of its size the same."""
+    """For messages that name each type as SQL does: the same type, and what the message says of its size the same."""
     kind = column.type.kind
     if column.type is not sent.type or column.unsigned != sent.unsigned:
         return False

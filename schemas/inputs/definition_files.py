@@ -50,7 +50,7 @@ def ddl_of_meta(meta: dict[str, Any]) -> list[DdlText]:
 
 
 def statements(text: str, db: str = "") -> list[DdlText]:
-    """Of any form: JSON lines, SQL, a golden's meta.json. db: of SQL's names that have none. ValueError."""
+    """The statements of JSON lines, SQL or a golden's meta.json. db: of SQL's names that have none. ValueError."""
     if is_sql(text):
         return sql_statements(text, db)
     meta = meta_of(text, "steps")

@@ -118,7 +118,7 @@ _OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 
 # ---------------------------------------------------------------------------------------------- to the Java client
 def settings_for_java(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings by either client's names → those of the Java one. Files of PEM are told by their text: executors on
+    """Settings by either client's names → those of the Java one. Files of PEM are given by their text: executors on
     other machines have none. SetupError USAGE for what it can't do."""
     result = {name: value for name, value in settings.items() if not _RD_ONLY.fullmatch(name) and name not in _RENAMED}
     for rd_name, java_name in _RENAMED.items():

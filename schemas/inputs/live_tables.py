@@ -71,7 +71,7 @@ def is_server(source: str) -> bool:
 
 
 def server_address(url: str, variable: str = PASSWORD) -> ServerAddress:
-    """Of `mysql://USER@HOST:PORT/DATABASE?ssl-ca=FILE&ssl-cert=FILE&ssl-key=FILE&ssl-mode=MODE&password-file=FILE`.
+    """The address in `mysql://USER@HOST:PORT/DATABASE?ssl-ca=FILE&ssl-cert=FILE&ssl-key=FILE&ssl-mode=MODE&password-file=FILE`.
 
     The password comes from the file, else from an environment variable, else from the URL. With a parameter of TLS the
     certificate and the host's name are checked, unless ssl-mode is VERIFY_CA or REQUIRED. ValueError.

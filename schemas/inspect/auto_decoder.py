@@ -1,9 +1,9 @@
-"""`--format auto`: each message is told apart and read by its own format's decoder."""
+"""`--format auto`: the format of each message is detected, and its decoder reads it."""
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context, Decoder, Format, refuse_encoder
 from ticdc_bridge.schemas.formats.format_table import FORMATS
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Event, Message
 from ticdc_bridge.schemas.model.names import topic_subject
@@ -13,7 +13,7 @@ _OF_FLATTENED = ("table", "table_from_topic", "add_fields_prefix", "add_headers_
 
 
 class AutoDecoder:
-    """Decodes messages of any format, in any order. One whose format can't be told is an error, never a guess."""
+    """Decodes messages of any format, in any order. One whose format is not certain is an error, never a guess."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -25,7 +25,7 @@ class AutoDecoder:
         self._has_flattened = any(getattr(options, name) != getattr(defaults, name) for name in _OF_FLATTENED)
 
     def decode(self, message: Message) -> list[Event]:
-        """As the format's decoder. WireError UNKNOWN_FORMAT where the format can't be told."""
+        """As the format's decoder. WireError UNKNOWN_FORMAT where the format is not certain."""
         name = self._name(message)
         if name not in self._decoders:
             if name not in FORMATS:
@@ -40,7 +40,7 @@ class AutoDecoder:
             return topic_format
         field = "key" if message.value is None else "value"
         by_id, subject = self._context.schemas.by_id, topic_subject(message.topic, field)
-        detection = sniff(message.key, message.value, lambda i: by_id(i, field, subject), message.headers)
+        detection = detect_format(message.key, message.value, lambda i: by_id(i, field, subject), message.headers)
         name = detection.format
         if name is None and message.value is None:
             name = topic_format

@@ -3,7 +3,7 @@
 CRC32 (IEEE) over the columns' values, NULL left out (upstream tidb `pkg/util/rowcodec/common.go`
 appendDatumForChecksum, ticdc `pkg/sink/codec/common/verify_checksum.go`). Readers sum in the order of column ids; some
 TiCDC versions sum in table order (ticdc `pkg/common/event/checksum.go`), which differs after ADD COLUMN … FIRST or
-AFTER. Both are tried, and which one matched is told.
+AFTER. Both are tried, and which one matched is reported.
 """
 
 import math

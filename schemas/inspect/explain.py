@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.formats.definitions import name_definition
 from ticdc_bridge.schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
 from ticdc_bridge.schemas.formats.framing import names_schema, unframe_field
 from ticdc_bridge.schemas.formats.simple import avro
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import Bootstrap, Event, Message, RowChange, tso_physical_ms
@@ -157,17 +157,17 @@ class ExplainRequest:
 def explain(question: ExplainRequest) -> dict[str, Any]:
     """The answer, with `error` where the message can't be read. SetupError when the registry can't be reached."""
     message = question.message
-    answer: dict[str, Any] = {"message": _message_position(message), "format": question.format, "told_by": None}
+    answer: dict[str, Any] = {"message": _message_position(message), "format": question.format, "detected_by": None}
     if question.format == "auto":
         try:
             by_id, subject = question.context.schemas.by_id, topic_subject(message.topic, _first_field(message))
-            detection = sniff(
+            detection = detect_format(
                 message.key, message.value, lambda i: by_id(i, _first_field(message), subject), message.headers
             )
         except WireError as error:  # it is framed Avro of a schema that can't be had
             framing = list(_framing("avro", message))
             return {**answer, "format": None, "framing": framing, "error": _error(error), "raw": _first_bytes(message)}
-        answer |= {"format": detection.format, "told_by": detection.reason}
+        answer |= {"format": detection.format, "detected_by": detection.reason}
         if detection.format not in FORMATS:
             details = detection.reason if detection.format is None else f"it is {detection.format}, which is not read"
             unknown = WireError("UNKNOWN_FORMAT", details=details)

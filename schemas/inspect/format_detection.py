@@ -1,4 +1,4 @@
-"""Which format is this message? Told by its bytes, and by the registered schema where they name one. Never guessed.
+"""Which format is this message? Detected by its bytes, and by the registered schema where they name one. Never guessed.
 
 `open` stands for both Open Protocol encoders (`open` and `open-tiflow`): they are read by one reader, and most of their
 messages are the same bytes. A Confluent or Glue header says only "Avro": which of the three Avro formats it is, the
@@ -34,13 +34,13 @@ _UNWRAPPED = {"__deleted", "__op", "__source_ts_ms"}  # ExtractNewRecordState's 
 
 @dataclass(frozen=True, slots=True)
 class DetectedFormat:
-    """The format's name, or None and why it can't be told; with a format, `reason` says what told it."""
+    """The format's name, or None and why it is not certain; with a format, `reason` says what it was detected by."""
 
     format: str | None
     reason: str
 
 
-def sniff(
+def detect_format(
     key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = None, headers: Headers = ()
 ) -> DetectedFormat:
     """The format of a message. schema_of: id → schema text; its errors are passed on. Nothing else is raised."""
@@ -89,7 +89,7 @@ def _detect_compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | No
     if plain[:1] not in (b"{", b"\x16"):  # empty, or of a format that TiCDC does not compress as a whole
         reason = java_text(value) or with_body_name(f"no format's messages begin with 0x{value[0]:02x}", plain or value)
         return DetectedFormat(None, reason)
-    detection = sniff(key, plain, schema_of)
+    detection = detect_format(key, plain, schema_of)
     kind = "an LZ4 frame" if value[:4] == compression.LZ4_MAGIC else "a Snappy block"
     return DetectedFormat(detection.format, f"{kind}; in it {detection.reason}")
 
@@ -106,7 +106,7 @@ def _detect_framed(data: bytes, where: str, schema_of: SchemaOf | None, headers:
         return DetectedFormat(None, error.detail)
     body = json_body(data)
     if body[:1] == b"{" and (schema_of is None or not _is_avro(schema_of, schema_id)):
-        detection = sniff(None, body)
+        detection = detect_format(None, body)
         return DetectedFormat(detection.format, f"JSON behind schema id {schema_id}; in it {detection.reason}")
     if schema_of is None:
         reason = f"framed Avro of schema id {schema_id}: {_AVROS}, the schema tells; give a registry"

@@ -57,7 +57,7 @@ class Partitioning(NamedTuple):
         return self._replace(partitions=(*self.partitions[:count], *new))
 
     def after(self, what: str, change: PartitionChange | None) -> Partitioning | None:
-        """After a clause of ALTER TABLE, of these first words; None where nobody knows."""
+        """After a clause of ALTER TABLE, of these first words; None where it is not known."""
         verb, parts = what.removesuffix(" PARTITION"), self.partitions
         if verb in ("FIRST", "LAST", "MERGE FIRST", "SPLIT MAXVALUE"):  # of intervals
             return None

@@ -82,7 +82,7 @@ def _missing_name(error: KeyError) -> str:
 
 
 def _other_kind(error: Exception) -> str:
-    """Of a TypeError or AttributeError: Python names the type that it met."""
+    """The reason of a TypeError or AttributeError: Python names the type that it met."""
     match = _STANDS.search(str(error))
     kind = _KINDS.get(next(filter(None, match.groups())), "") if match else ""
     return f"{kind} stands where something else is needed" if kind else _OTHER_FORM

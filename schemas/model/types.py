@@ -55,7 +55,7 @@ class TidbType:
     avro / avro_unsigned: Avro primitive on the wire (BIGINT UNSIGNED and DECIMAL also depend on the handling mode).
     avro_name: `tidb_type` in TiCDC's Avro schema. connect / connect_unsigned: Kafka Connect type in TiCDC's Debezium.
     semantic: Debezium's semantic type name, where it is always the same. bits: width of integers; digits: their
-    display width where none is told, signed and unsigned (upstream `pkg/parser/mysql/util.go`).
+    display width where none is given, signed and unsigned (upstream `pkg/parser/mysql/util.go`).
     spark: Spark SQL type of the exact value (DECIMAL, unsigned and temporal types: `spark_jobs.arrow.change_schema`).
     """
 

@@ -26,7 +26,7 @@ Check = Callable[[Any], object]
 
 
 class _Checks(NamedTuple):
-    """Of one table: the columns that have one, the bytes of each BIT, and what a row is known by."""
+    """The checks of one table: the columns that have one, the bytes of each BIT, and what a row is known by."""
 
     table: Table
     columns: tuple[tuple[str, Check], ...]
@@ -152,7 +152,7 @@ def _are_elements(names: frozenset[str], listed: str, text: str) -> None:
 
 
 def _short_text(name: str, most: int, value: str | bytes) -> None:
-    """Counts characters: of bytes that are no UTF-8 it can't be told how many they are."""
+    """Counts characters: of bytes that are not UTF-8 their number is not known."""
     if isinstance(value, str) and len(value) > most and _REPLACEMENT not in value:
         raise ValueError(f"a text of {len(value)} characters is no {name}({most})")
 

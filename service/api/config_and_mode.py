@@ -40,8 +40,8 @@ mode_router = Router("/mode")
 _MODE_ENTITY = "ModeUpdateRequest"
 _SERVER_MODE = Body("updateTopLevelMode", _MODE_ENTITY, MODE)
 _SUBJECT_MODE = Body("updateMode", _MODE_ENTITY, MODE)
-_FORCE = Parameter("force", "Change to IMPORT in spite of subjects that are there")
-_RECURSIVE = Parameter("recursive", "The modes of the subjects in the scope too")
+_FORCE = Parameter("force", "Change to IMPORT although subjects exist")
+_RECURSIVE = Parameter("recursive", "Also the modes of the subjects in the scope")
 
 
 @mode_router.declare("GET", needs=KNOWN, query=("defaultToGlobal",))

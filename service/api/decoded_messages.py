@@ -15,7 +15,7 @@ from typing import Any, Final
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON, attempts
 from ticdc_bridge.schemas.inputs.replay import LetterFilter, replay
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import Event, Message, Watermark
@@ -100,13 +100,13 @@ def _decode(decode: Callable[[Message], list[Event]], message: Message) -> tuple
 
 
 def _find_format(message: Message, schemas: SchemaSource, format_name: str) -> str | None:
-    """Of a message that gives no event."""
+    """The format of a message that gives no event."""
     if format_name != "auto":
         return format_name
     message_field = "key" if message.value is None else "value"
     subject = topic_subject(message.topic, message_field)
     try:
-        return sniff(
+        return detect_format(
             message.key, message.value, lambda i: schemas.by_id(i, message_field, subject), message.headers
         ).format
     except BridgeError:

@@ -46,7 +46,7 @@ _TO = Parameter("to", "Up to this commit_ts or RFC 3339 time", STRING)
 _REGISTRY = Parameter("registry", "false leaves out the newest schemas that no version gives")
 _NAME = Parameter("name", "Only tables with this text in db.table, whatever its case", STRING)
 _NEWEST = Parameter("newest", "The newest first, each with what it changed; `total` says how many there are")
-_INCLUSIVE = Parameter("inclusive", "What the table is just after the DDL at this commit_ts")
+_INCLUSIVE = Parameter("inclusive", "Include DDL with exactly this commit_ts")
 _OF_TABLE = ("changefeed", "keyspace", "ddl_time_zone")
 _UNKNOWN = {409: "The table is unknown since a DDL that was not understood"}
 
@@ -259,9 +259,7 @@ _FORMAT: Final = Parameter(
 _FORMS: Final[dict[str, Form]] = {"sql": "sql", "jsonl": "jsonl"}
 _MEDIA_TYPES: Final[dict[Form, str]] = {"sql": "application/sql; charset=utf-8", "jsonl": "application/x-ndjson"}
 _TABLE_AT_ANY_TIME: Final = Parameter("table", "Only this table of `db`, by its name at any time", STRING)
-_BOTH_INCLUSIVE: Final = Parameter(
-    "inclusive", "With the DDL at each of these very commit_ts, as rows after it have it"
-)
+_BOTH_INCLUSIVE: Final = Parameter("inclusive", "Include DDL with exactly these commit_ts")
 
 
 @router.declare(

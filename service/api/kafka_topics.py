@@ -228,7 +228,7 @@ class _TopicReader:
         )
         for at in positions:
             if at not in low or at not in high:
-                details = f"topic {self._topic}: the offsets of partition {at[1]} were not told in time"
+                details = f"topic {self._topic}: Kafka did not send the offsets of partition {at[1]} in time"
                 raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details)
         self.extents = {at[1]: (low[at], high[at]) for at in sorted(positions)}
 

@@ -15,9 +15,9 @@ from ticdc_bridge.service.api.routing import KNOWN, STRING, Route, Router, all_r
 router = Router("/openapi.json", needs=KNOWN, retry_on_outage=False, include_in_schema=False)
 
 _ERRORS: Final = {
-    400: "The path or the body can't be read", 401: "Access is controlled, and nobody who is known asks",
-    403: "Whoever asks may not do this", 404: "Not found, or a number that is none",
-    406: "No media type that is offered is accepted", 429: "Too many passwords wait to be checked",
+    400: "The path or the body can't be read", 401: "Credentials are missing or wrong",
+    403: "You have no right to do this", 404: "Not found, or not a number",
+    406: "None of the media types offered is accepted", 429: "Too many passwords wait to be checked",
     500: "The store fails, or is busy for too long",
 }  # fmt: skip
 _ERRORS_WITH_BODY: Final = {

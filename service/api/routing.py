@@ -85,7 +85,7 @@ _SHARED: Final = (
     Parameter("findTags", "Where a schema has this tag; may come several times, * stands for all", STRING),
     Parameter("normalize", "Compare and keep the schema in its normal form"),
     Parameter("verbose", "The answer says what is not compatible"),
-    Parameter("defaultToGlobal", "What holds here, from wider scopes where nothing is set"),
+    Parameter("defaultToGlobal", "The effective value: from a wider scope if nothing is set here"),
     Parameter("changefeed", "Its name; not needed where there is one", STRING),
     Parameter("keyspace", "The changefeed's, the first part of the schemas' namespaces", STRING),
     Parameter("ddl_time_zone", "The zone of the DDL's session, for TIMESTAMP defaults", STRING),

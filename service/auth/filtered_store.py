@@ -107,7 +107,7 @@ class FilteredReader:
         return [row for row in rows if self._sees(row.subject)]
 
     def _effective_scopes(self, scopes: Sequence[str]) -> list[str]:
-        """Of a subject's scopes, nearest first, those that count: all if it is seen, else what is not hidden itself."""
+        """The scopes of a subject that count, nearest first: all if it is seen, else what is not hidden itself."""
         if scopes and self._sees(scopes[0]):
             return list(scopes)
         return [scope for scope in scopes if scope in _OF_ALL or self._sees(scope)]

@@ -519,7 +519,7 @@ RULES: Final = (
          "Write HOST:PORT for each broker", _KAFKA),
     DoctorRule("redo-level-unknown", "warning",
          lambda p: [level] if (level := p.feed.get("consistent.level") or "none") not in ("none", "eventual") else [],
-         "consistent.level {what} is none that TiCDC knows: it keeps no redo log, and says nothing",
+         "TiCDC does not know consistent.level {what}: it keeps no redo log, without a warning",
          "Write level = 'eventual', or leave it out", "ticdc pkg/redo/config.go"),
     DoctorRule("other-sinks", "info",
          lambda p: [path for path in p.feed.origins if path.startswith(OTHER_SINKS)]

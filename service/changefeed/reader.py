@@ -1,7 +1,7 @@
 """Reading a changefeed's settings: its sink URI, and its configuration.
 
 The configuration is the TOML file of `cdc cli`, the JSON that it and TiCDC's API answer, or the JSON body with which
-the API creates a changefeed. TiCDC refuses keys of a file that it does not know; its API passes over them (upstream
+the API creates a changefeed. TiCDC refuses keys of a file that it does not know; its API ignores them (upstream
 ticdc `api/v2/model.go`). A setting of the URI wins over the file's (`codec/common/config.go` mergeConfig), but for
 `false` and 0, which TiCDC drops while merging.
 """
@@ -158,7 +158,7 @@ class _Reader:
 
     def add_unknown(self, what: str, path: str, hint: str = "") -> None:
         severity: Severity = "warning" if self.is_json else "error"
-        does = "does not know: its API passes over it" if self.is_json else "does not know and refuses"
+        does = "does not know: its API ignores it" if self.is_json else "does not know and refuses"
         text = f"{what}, which TiCDC {does}" + (f"; {hint}" if hint else "")
         self.add_problem(severity, text, f"Take out {line_in_file(path)}")
 
@@ -250,7 +250,7 @@ class _Reader:
             if name not in OTHER_URI:
                 other = BY_PATH.get(f"sink.{name}") or BY_PATH.get(name) or BY_PATH.get(f"sink.kafka-config.{name}")
                 where = f"; it is a setting of the file: {other.path}" if other else ""
-                text = f"the sink URI has {name[:80]!r}, which TiCDC passes over in silence{where}"
+                text = f"the sink URI has {name[:80]!r}, which TiCDC ignores without a warning{where}"
                 self.add_problem("warning", text, f"Take out {line_in_uri(name[:80])}")
             return
         value = self._of_text(key, text)

@@ -46,7 +46,7 @@ Member = Mapping[str, Any]
 
 
 def problems(settings: ChangefeedSettings, lists: Mapping[str, Sequence[Member]]) -> Iterator[Problem]:
-    """Of merged settings. lists: the file's lists of tables, by path."""
+    """The problems of merged settings. lists: the file's lists of tables, by path."""
     values, origins, protocol = settings.values, settings.origins, settings.protocol
     for key in KEYS:
         text = _not_taken(key, values[key.path], origins, protocol) if key.path in values else ""
@@ -71,17 +71,17 @@ def problems(settings: ChangefeedSettings, lists: Mapping[str, Sequence[Member]]
 
 
 def read_query(uri: SplitResult) -> tuple[str, list[Problem]]:
-    """The query of a sink URI as Go reads it, and what it drops in silence."""
+    """The query of a sink URI as Go reads it, and what it drops without a warning."""
     kept, found = list[str](), list[Problem]()
     for pair in uri.query.split("&"):
         if ";" not in pair and not _UNESCAPED_PERCENT.search(pair):
             kept.append(pair)
             continue
         name = pair.partition("=")[0][:80]
-        text = f"the sink URI has {name} with a bare ; or %: TiCDC drops the whole parameter in silence"
+        text = f"the sink URI has {name} with a bare ; or %: TiCDC drops the whole parameter without a warning"
         found.append(Problem("warning", text, f"Write %3B for ; and %25 for % in {line_in_uri(name)}"))
     if uri.fragment:
-        text = "the sink URI has a bare #: TiCDC drops it and all that follows in silence"
+        text = "the sink URI has a bare #: TiCDC drops it and all that follows, without a warning"
         found.append(Problem("warning", text, "Write %23 for # in the sink URI"))
     return "&".join(kept), found
 
@@ -271,7 +271,7 @@ def _of_matcher(member: Member, before: Sequence[Member]) -> Iterator[Found]:
     """Members that fit no table. before: those that are asked first, where one is enough."""
     patterns = texts(member.get("matcher"))
     if not keeps_something(patterns):
-        yield "matcher", f"matcher {list(patterns)} fits no table: TiCDC passes over all of it"
+        yield "matcher", f"matcher {list(patterns)} fits no table: TiCDC ignores all of it"
     elif any(texts(other.get("matcher")) == ("*.*",) for other in before):
         yield "matcher", f"matcher {list(patterns)} stands behind one for *.*, which takes every table: move it up"
 
@@ -341,4 +341,4 @@ def _passed_over(member: Member) -> Iterator[Found]:
         yield "columns", f"{where}: partition `columns` names no columns, so all rows of a table go to one partition"
     for key, of in _OF_PARTITION.items():
         if member.get(key) and rule != of and not (key == "index" and rule == "rowid"):
-            yield key, f"{where}: {key} is for partition `{of}` only, TiCDC passes over it"
+            yield key, f"{where}: {key} is for partition `{of}` only: TiCDC ignores it"

@@ -439,7 +439,7 @@ class ChangefeedSettings:
         return topic_name(rule.topic, table.db, table.table) if rule and rule.topic else self.topic
 
     def subjects_of(self, table: TableId) -> tuple[str, str] | None:
-        """Key and value subject of the table; None without a registry, or where the topic is not told."""
+        """Key and value subject of the table; None without a registry, or where the topic is not known."""
         topic = self.topic_of(table)
         return subject_names(self.protocol, topic) if topic and self.uses_registry else None
 

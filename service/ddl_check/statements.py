@@ -102,7 +102,7 @@ class Session:
         return self.prepared.get(str(words[1].value).lower(), "")
 
     def _words(self, sql: str) -> list[Token]:
-        """Of a statement that may be about the session; [] of any other, which may be long."""
+        """The words of a statement that may be about the session; [] of any other, which may be long."""
         if not _OF_SESSION.search(sql, 0, _HEAD):
             return []
         try:

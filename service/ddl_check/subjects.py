@@ -58,7 +58,7 @@ class ListedSchemas:
 
     @classmethod
     def of_entries(cls, entries: Iterable[RegisteredSchema], level: Level) -> ListedSchemas:
-        """Of the lines of a file. RegistryError for what no registry could have."""
+        """The schemas that the lines of a file list. RegistryError for what no registry could have."""
         listed = cls(level)
         for entry in sorted(entries, key=lambda item: (item.subject, item.version)):
             check_subject(entry.subject)

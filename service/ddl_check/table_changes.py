@@ -259,7 +259,7 @@ def _add_index(c: ddl.AddIndex) -> str:
 def _options(c: ddl.SetOptions) -> str:
     options = {"character set": c.options.charset, "collation": c.options.collate, "comment": c.options.comment}
     pieces = [f"{what} {value!r}" for what, value in options.items() if value is not None]
-    return "set the table's " + ", ".join(pieces) if pieces else "set options that rows don't feel"
+    return "set the table's " + ", ".join(pieces) if pieces else "set options that don't affect rows"
 
 
 CLAUSES: Final[dict[type, Callable[[Any], str]]] = {

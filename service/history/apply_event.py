@@ -133,7 +133,7 @@ class EventApplication:
             isinstance(statement, ddl.CreateDatabase)
             and self.rows.database(statement.name.lower(), self.position) is None
         ):
-            # It may be known by tables that were shown; what it is itself, is told only now.
+            # It may be known by tables that were shown; what it is itself is known only now.
             before = replace(before, databases=before.databases.without(statement.name))
         after = apply(before, statement, self.record.db)
         moved = self._find_moved(statement)

@@ -34,7 +34,7 @@ _NOT_FOLLOWED: Final = "a DDL in between was not understood: columns of the same
 
 
 class Period(NamedTuple):
-    """From which time to which, as commit_ts; inclusive: just after the DDL at these very commit_ts, not before it."""
+    """From which time to which, as commit_ts; inclusive: after DDL with exactly these commit_ts, not before it."""
 
     from_ts: int
     to_ts: int

@@ -235,7 +235,7 @@ def registry_drift(
     drifts = list[Json]()
 
     def gives(versions: list[TableVersionRow], keyspace: str, schema: str) -> bool:
-        """True if a version gives this schema, newest first; one whose schema can't be told may."""
+        """True if a version gives this schema, newest first; one whose schema is not known may."""
         for row in reversed(versions):
             if row.table is None:
                 if row.is_live:
@@ -288,7 +288,7 @@ def tables_by_avro_name(history: HistoryReader, changefeed: str) -> dict[tuple[s
 
 
 def owners(subject: str, tables: list[TableId]) -> list[TableId]:
-    """Of tables that Avro names alike, those that the subject's name fits best: all where it tells nothing."""
+    """Among tables that Avro names alike, those that the subject's name fits best: all where it tells nothing."""
     if len(tables) < 2:
         return tables
     text = subject.lower()
@@ -314,7 +314,7 @@ def _named_alike(subject: str, name: str) -> Iterator[str]:
 def links(
     history: HistoryReader, changefeed: str, table: TableId, of_versions: list[TableSchemas], view: RegistryView
 ) -> list[list[Json]]:
-    """Of each version of a table the subject versions with one of its schemas, each with the modes in which TiCDC
+    """For each version of a table the subject versions with one of its schemas, each with the modes in which TiCDC
     writes it so.
     """
     holders = view.holding({s.text for derived in of_versions for s in derived.schemas if s.text is not None})

@@ -52,7 +52,7 @@ def move(what: str, source: str, target: str, options: TransferOptions) -> int:
     ):
         print_line(f"{what}: {origin.name} to {destination.name}" + (" (dry run)" if options.dry_run else ""))
         result = origin.read()
-        tell_read(result)
+        print_read(result)
         options.counts.update({"versions": len(result.snapshot.versions), "broken": result.broken_count})
         if result.broken and not options.skip_broken:
             print_list(
@@ -89,7 +89,7 @@ def write_and_report(what: str, target: Endpoint, source: ReadResult, options: T
             print_list(f"{len(some)} × {kind}:", some)
         print_line(f"{what}: {len(plan.conflicts)} conflicts; nothing was written")
         return SAYS_NO
-    tell_result(what, result, options)
+    print_result(what, result, options)
     return SAYS_NO if source.broken else 0
 
 
@@ -105,7 +105,7 @@ def leave_out(source: Snapshot, options: TransferOptions) -> None:
 # ---- what is said
 
 
-def tell_read(result: ReadResult, label: str = "read") -> None:
+def print_read(result: ReadResult, label: str = "read") -> None:
     snapshot = result.snapshot
     deleted = sum(stored.deleted for stored in snapshot.versions.values())
     ids = len({(context_of(stored.subject), stored.id) for stored in snapshot.versions.values()})
@@ -124,7 +124,7 @@ def tell_read(result: ReadResult, label: str = "read") -> None:
         print_line(f"left out: {number} × {reason}")
 
 
-def tell_result(what: str, result: WriteResult, options: TransferOptions) -> None:
+def print_result(what: str, result: WriteResult, options: TransferOptions) -> None:
     plan = result.plan
     if result.unread:
         print_list(
@@ -178,8 +178,8 @@ def verify(source: str, target: str, options: TransferOptions) -> int:
         else:
             right = destination.read()
             left = origin.read(right.snapshot)
-        tell_read(left, "source")
-        tell_read(right, "target")
+        print_read(left, "source")
+        print_read(right, "target")
         return _report(
             left, right, options, over_rest=isinstance(origin, RestEndpoint) or isinstance(destination, RestEndpoint)
         )

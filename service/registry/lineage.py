@@ -29,7 +29,7 @@ NEWEST_RUN: Final = (
 )  # fmt: skip
 """Of the newest run: how many messages failed, where they went, how many by code, and the error that ended it."""
 _PROGRESS: Final = tuple(name for name, _, _ in (*TABLE_FIELDS[6:], *NEWEST_RUN))
-"""How far a job is: told anew each time, so that it is no part of what an edge is."""
+"""How far a job is: it is reported anew each time, so it is not part of an edge's identity."""
 
 
 def record(registry: Registry, run: dict[str, Any]) -> int:

@@ -91,7 +91,7 @@ class StoreReader(Protocol):
         """All undeleted versions with one of these identities, each with its own."""
 
     def repeats(self, contents: Collection[tuple[str, bytes]]) -> set[tuple[str, bytes]]:
-        """Of subjects with identities those where the subject has an undeleted version with the identity."""
+        """Among subjects with identities those where the subject has an undeleted version with the identity."""
 
     def newest(self, search: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
         """The highest version of each subject that has `search` in its name and `text` in its schema, whatever the case

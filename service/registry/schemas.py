@@ -46,7 +46,7 @@ def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool =
 
 
 def by_subject(stored_versions: list[StoredVersion]) -> list[StoredVersion]:
-    """Of the versions with an id those registered last under each subject; the order is that of Confluent's map."""
+    """Among the versions with an id those registered last under each subject; the order is that of Confluent's map."""
     last = {stored.subject: stored for stored in stored_versions}
     return [last[subject] for subject in hash_order(last, concurrent=True)]
 

@@ -137,7 +137,7 @@ class Settings(BaseSettings):
     def check_access(self) -> None:
         """Raises ValueError for settings that would protect less than they seem to."""
         if self.acl_file and not self.controls_access:
-            raise ValueError("--acl-file needs --auth-file or --tls-client-ca: nobody would be known")
+            raise ValueError("--acl-file needs --auth-file or --tls-client-ca: without them no user is known")
         if not self.tls_cert and (self.tls_key or self.tls_client_ca):
             raise ValueError("--tls-key and --tls-client-ca need --tls-cert")
         if self.tls_client_auth == "optional" and self.tls_client_ca and not self.auth_file:

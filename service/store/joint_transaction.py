@@ -154,7 +154,7 @@ class JointTransaction(Transaction):
             self._read_schemas(statements.pad(list(live)), identities, [content.likeness for content in ahead.contents])
 
     def _read_schemas(self, subjects: list[str], identities: list[bytes], likenesses: list[bytes]) -> None:
-        """Of subjects that have versions also what a new one is compared with."""
+        """Reads the schemas; of subjects that have versions, what a new one is compared with too."""
         number, alike = statements.number_parameters, statements.pad(likenesses)
         rows = statements.compared_of(len(subjects), len(identities))(
             self._connection,

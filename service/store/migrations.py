@@ -114,6 +114,6 @@ def refuse(layout: int, what: str) -> None:
 
 
 def read_layout(connection: Connection) -> int | None:
-    """Of a store that has the table of facts. None: nothing says it, so the tables are not there yet."""
+    """The layout of a store that has the table of facts. None: nothing says it, so the tables are not there yet."""
     row = _LAYOUT_OF(connection, name=LAYOUT_FACT).fetchone()
     return None if row is None else int(row[0])

@@ -99,7 +99,7 @@ def _attention(
     jobs: list[dict[str, Any]],
     dead_topics: list[dict[str, Any]],
 ) -> Iterator[Attention]:
-    """Of what is followed, histories, the findings of the doctor where settings are known, jobs and dead letters."""
+    """What needs attention in trackers, histories, findings of the doctor, jobs, dead letters."""
     for tracker in trackers:
         of, path = f"Changefeed {tracker['changefeed']}", _tables_path(tracker["changefeed"])
         if tracker["stopped"] and tracker["stopped"] != _END_OF_FILE:

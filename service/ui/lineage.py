@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from ticdc_bridge.service.ui.pages import ApiClient, PageRouter, page
+from ticdc_bridge.service.ui.pages import ApiClient, ListView, PageRouter, page
 
 router = PageRouter("/ui/lineage")
 
@@ -31,7 +31,9 @@ async def show(request: Request) -> Response:
         chosen[:_MOST],
         key=lambda row: (_topic(row), row["db"], row["table"], -(row["table_version"] or 0), row["job"], row["to"]),
     )
-    topics = [(topic, list(edges)) for topic, edges in groupby(shown_rows, key=_topic)]
+    fields = {**query, **({"changefeed": feed} if feed else {})}
+    by_topic = {topic: list(edges) for topic, edges in groupby(shown_rows, key=_topic)}
+    topics = [(name, ListView(request, **fields).fill(rows, len(rows), _MOST)) for name, rows in by_topic.items()]
     # The changefeed that links of a topic's rows keep: the one that is asked for, or the only one; else none.
     of_topic = {
         topic: feed if feed in names else next(iter(names)) if len(names) == 1 else ""

@@ -202,16 +202,16 @@ class ListView:
         self.start, self.sort, self._fields = number_of(query.get("from", "")) or 0, query.get("sort", ""), fields
         self.asked = {"limit": _MOST_SORTED} if self.sort else {"offset": self.start, "limit": _PAGE}
 
-    def fill(self, rows: list[Any], total: int) -> Self:
+    def fill(self, rows: list[Any], total: int, on_page: int = _PAGE) -> Self:
         """Show these rows, all of the list or those that were asked. Raises FormError for more than are sorted."""
         self.total, column = total, self.sort.removeprefix("-")
         if self.sort and len(rows) < total:
-            raise FormError(f"{total:,} rows are not sorted, but at most {_MOST_SORTED:,}: search for fewer.")
+            raise FormError(f"{total:,} rows are too many to sort (at most {_MOST_SORTED:,}): search for fewer.")
         if self.sort:
             unknown = [row for row in rows if not isinstance(row.get(column), int | str)]
             known = [row for row in rows if isinstance(row.get(column), int | str)]
             rows = sorted(known, key=itemgetter(column), reverse=column != self.sort) + unknown
-        self.rows = rows if len(rows) < total else rows[self.start : self.start + _PAGE]
+        self.rows = rows if len(rows) < total else rows[self.start : self.start + on_page]
         return self
 
     def heading(self, column: str) -> tuple[str, str]:
@@ -279,7 +279,7 @@ def _templates() -> Environment:
 
 def page(name: str, status: int = 200, **values: Any) -> Response:
     """A page from a template, its values escaped."""
-    values.setdefault("said", "")
+    values = {"said": "", "shown_at": int(time.time()) * 1000, **values}
     text = _templates().get_template(name).render(values)
     return Response(text, status, headers=_HEADERS, media_type="text/html; charset=utf-8")
 

@@ -171,7 +171,7 @@ def _question(fields: dict[str, str]) -> dict[str, Any]:
     text = fields.get("max_attempts", "").strip()
     most = number_of(text)
     if text and not most:
-        raise FormError(f"At most how many attempts: a number from 1 on is needed, not {text[:60]!r}.")
+        raise FormError(f"Attempts: a number from 1 on is needed, not {text[:60]!r}.")
     try:
         ends = json.loads(fields["ends"]) if fields.get("ends") else None
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """Change events in a DataFrame (spark_jobs.arrow.change_schema.CHANGES) → messages, in Spark's Python workers.
 
-Columns are told by table definitions, else by the Avro schema that the event's schema_id names.
+Columns come from table definitions, else from the Avro schema that the event's schema_id names.
 """
 
 from __future__ import annotations

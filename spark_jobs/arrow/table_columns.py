@@ -50,7 +50,7 @@ class TableColumns:
 
     @cached_property
     def zone(self) -> str:
-        """Of the TIMESTAMP text that the readers give."""
+        """The zone of the TIMESTAMP text that the readers give."""
         return format_named(self._config.format).zone or self._config.options.time_zone
 
     # ---- shapes

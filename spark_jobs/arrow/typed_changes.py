@@ -100,7 +100,7 @@ def _values(rows: Any, shape: TableShape, names: Sequence[str], needs_all: bool 
         try:
             made[name] = _typed(texts, shape.columns[name])
         except (pa.ArrowInvalid, ValueError) as error:
-            raise UnusualChanges(f"a value that is none of column {name}'s type") from error
+            raise UnusualChanges(f"a value that does not fit the type of column {name}") from error
     return made
 
 

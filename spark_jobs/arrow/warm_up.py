@@ -65,12 +65,12 @@ _TABLES = {"debezium": Table(TableId("a", "b"), tuple(c for c in _COLUMNS if c.n
 
 def _reports_slow_steps(warm: Callable[_Arguments, bool]) -> Callable[_Arguments, bool]:
     @wraps(warm)
-    def warm_and_tell(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> bool:
+    def warm_and_report(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> bool:
         names = " to ".join(str(name) for name in arguments if isinstance(name, str)) or "dumps"
         with report_slow_steps(f"compiling kernels for {names}, once for this machine: 20 to 80 s of CPU"):
             return warm(*arguments, **named)
 
-    return warm_and_tell
+    return warm_and_report
 
 
 class _Schemas(FileSchemas):

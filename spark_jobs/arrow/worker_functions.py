@@ -77,7 +77,7 @@ def _process_batches(
             )
 
 
-def rescue(config: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, Any, Any], Any]:
+def decode_refused(config: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, Any, Any], Any]:
     """(key, value, topic, headers) arrays → struct array: the change events that the in-process decoder makes of each.
 
     Null without a topic: it was not sent. Kind "other": of another table. kind: the result's Arrow type.

@@ -160,7 +160,7 @@ class _Container:
                 self._fail(f"{len(data) - pos} bytes are left in the block after its {count} records", start)
 
     def _read_metadata(self) -> dict[str, str]:
-        """The header's map. Its end is not told before: as much is read as it needs, up to _MOST_HEADER bytes."""
+        """The header's map. Its end is not known before: as much is read as it needs, up to _MOST_HEADER bytes."""
         start, head = self._file.tell(), b""
         while True:
             more = self._file.read(max(len(head), 1 << 16))

@@ -61,7 +61,7 @@ class TableLocation(NamedTuple):
 
     @property
     def tombstones(self) -> TableLocation:
-        """Of the table's deleted keys (spark_jobs.lake.tombstones)."""
+        """The location of the table's deleted keys (spark_jobs.lake.tombstones)."""
         return self._replace(name=self.name.rstrip("/") + "__tombstones")
 
 

@@ -77,7 +77,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
     where = [f"{name} {at[name]}" for name in ("topic", "partition", "offset") if at[name] is not None]
     yield from _item("message", ", ".join([*where, *sizes, *([at["time"]] if at["time"] else [])]))
     yield from _item(
-        "format", f"{answer['format'] or 'not known'}" + (f" ({answer['told_by']})" if answer["told_by"] else "")
+        "format",
+        f"{answer['format'] or 'not known'}" + (f" ({answer['detected_by']})" if answer["detected_by"] else ""),
     )
     for framing in answer.get("framing", ()):
         yield from _item("framing", f"{framing['part']:<6}{_space_hex(framing['hex'])} {framing['says']}".rstrip())

@@ -48,7 +48,7 @@ class TableAvro(ArchiveWriter):
         super().__init__(path, config.text)
 
     @staticmethod
-    def tell(summary: Summary) -> None:
+    def report(summary: Summary) -> None:
         """Names what was left out as decode does elsewhere."""
         if rows := summary.skipped.pop("row", 0):
             summary.skipped[OTHER_TABLE] += rows

@@ -70,7 +70,7 @@ class TableParquet(ParquetFile):
         columns = [position if f.name == "source" else changes.column(f.name) for f in self._schema]
         self.add_batch(pa.Table.from_arrays(columns, schema=self._schema))
 
-    def tell(self, summary: Summary) -> None:
+    def report(self, summary: Summary) -> None:
         """Adds what was left out."""
         summary.skipped.update(self._left)
         summary.out -= self._left.total()

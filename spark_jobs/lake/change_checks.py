@@ -36,7 +36,7 @@ class ChangeCounts:
     """The result of one pass over a run's changes, so that Spark plans and runs one job for all of it.
 
     since: up to which commit_ts changes do not count; emptied: how many these are; the others are not. unfit: with a
-    value that its column's type can't hold. unsure: rows older than a statement after which nobody can tell which
+    value that its column's type can't hold. unsure: rows older than a statement after which it is not known which
     rows are there. untimed: neither a delete nor with a commit_ts. untimed_deletes: deletes without one (Avro);
     unknown_times: those of them of which Kafka's time is not known. key_only: without their values. rows: all others
     but deletes. first_…: the oldest commit_ts of these. bad: {commit_ts, column} of a value that can't become one of

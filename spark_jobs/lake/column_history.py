@@ -41,9 +41,9 @@ class SchemaChange:
     renamed: old name → new, other letters of the same name too. emptied: no row from before is the table's (TRUNCATE;
     CREATE, whether or not the DROP before it is known; a DROP alone leaves the copy, which RECOVER TABLE makes right
     again). unsure: what the statement is called, where it took rows away or brought some back and nothing tells which;
-    why: the reason, if it is known. unclear: why nobody knows which columns stayed (SHOW CREATE TABLE with others than
-    before). removed: partitions whose rows it took away; word: what it is called then; without `removed` the rows stay
-    here.
+    why: the reason, if it is known. unclear: why it is not known which columns stayed (SHOW CREATE TABLE with others
+    than before). removed: partitions whose rows it took away; word: what it is called then; without `removed` the rows
+    stay here.
     """
 
     commit_ts: int
@@ -159,7 +159,7 @@ def load_again(id_: TableId | None) -> str:
 
 
 def unsure_text(word: str, commit_ts: int, why: str, id_: TableId) -> str:
-    """Of a statement after which nobody can tell which rows are there."""
+    """The error of a statement after which it is not known which rows are there."""
     why = why or "a changefeed does not tell which rows it took away or brought back"
     return f"{word} at commit_ts {commit_ts}: {why}. {load_again(id_)}"
 
@@ -179,7 +179,7 @@ _OF_PARTITIONS = (*_DROPPED, "FIRST PARTITION")
 
 
 def _removed_partitions(statement: Statement, ddl: DdlText, before: Table) -> tuple[RemovedPartitions | None, str]:
-    """The partitions that a statement dropped or emptied; None where nobody can tell their rows, and why."""
+    """The partitions that a statement dropped or emptied; None where their rows are not known, and why."""
     assert isinstance(statement, AlterTable)
     change = next(c.partitions for c in statement.clauses if isinstance(c, NoColumnEffect) and c.what in _DROPPED)
     assert change is not None  # no names would be all partitions
@@ -322,5 +322,5 @@ def emptied_at(steps: list[SchemaChange]) -> int:
 
 
 def unsure_step(steps: list[SchemaChange], emptied: int) -> SchemaChange | None:
-    """The last statement, since the table was emptied, after which nobody can tell which rows or columns are there."""
+    """The last statement, since the table was emptied, after which it is not known which rows or columns are there."""
     return next((step for step in reversed(steps) if (step.unsure or step.unclear) and step.commit_ts > emptied), None)

@@ -44,7 +44,7 @@ class ColumnValues:
         return self.lake_table.column_type(spark_type(column, self.types))
 
     def conversion_sql(self, value: str, old: Column, new: Column) -> str:
-        """SQL: what TiDB made of a value of a column that got another type, in plain form; NULL: nobody can tell."""
+        """SQL: what TiDB made of a value of a column that got another type, in plain form; NULL: not known."""
         name = f"bridge_{crc32(repr((old, new)).encode()):08x}"
         self.spark.udf.register(name, text_converter(old, new), "string")
         return f"{name}({value})"
@@ -77,7 +77,7 @@ class ColumnValues:
         return value
 
     def fill_sql(self, step: SchemaChange | None, column: Column) -> str | None:
-        """The value in rows from before a statement of a column that it added; None: nothing, or nobody knows."""
+        """The value in rows from before a statement of a column that it added; None: nothing, or not known."""
         if step is None or not is_added_by(step, column.name) or (value := self.fill_value(column)) is None:
             return None
         return self.constant(column, value)
@@ -86,7 +86,7 @@ class ColumnValues:
         self, step: SchemaChange, steps: Sequence[SchemaChange], table: Table, sql_of: Callable[[str], str] = quote_name
     ) -> str:
         """SQL: whether a statement took a row away, in a table with the columns to which all steps lead; NULL where
-        nobody can tell. sql_of: a column's value. SetupError STOPPED where nobody can tell of any row.
+        nobody can tell. sql_of: a column's value. SetupError STOPPED where it is known of no row.
         """
         assert step.removed is not None
         assert step.before is not None

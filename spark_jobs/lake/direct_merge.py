@@ -84,7 +84,7 @@ class LastChanges:
 
 
 def open_log(lake_table: LakeTable) -> tuple[TransactionLog, Snapshot]:
-    """Of a Delta table with deletion vectors that can be written from here. UnsupportedTable for any other."""
+    """The log of a Delta table with deletion vectors that can be written from here. UnsupportedTable for any other."""
     folder = getattr(lake_table, "log_folder", None)
     log = log_of(folder or "")
     snapshot = log.snapshot() if folder else None
@@ -158,7 +158,7 @@ class DirectTable:
         return len(last.keys), int(last.commit_ts.max())
 
     def last_of(self, changes: Any) -> LastChanges:
-        """Of an Arrow table of changes. UnusualChanges where Spark has to look at them."""
+        """The last changes in an Arrow table of changes. UnusualChanges where Spark has to look at them."""
         return LastChanges.of(*typed_changes(changes, self.shape), self.shape.key)
 
     def merge(self, changes: LastChanges) -> None:
@@ -288,7 +288,7 @@ def _vector_after(log: TransactionLog, add: Action, positions: Any) -> Any:
 
 
 def _count_rows(log: TransactionLog, add: Action) -> int:
-    """Of a data file, also those that are gone."""
+    """The rows of a data file, also those that are gone."""
     count: int | None = json.loads(add.get("stats") or "{}").get("numRecords")
     return pyarrow.parquet.read_metadata(path_of_file(log.table, add["path"])).num_rows if count is None else count
 

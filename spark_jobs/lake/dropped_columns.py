@@ -50,7 +50,7 @@ class FullHistory:
 
     @property
     def unsure(self) -> ClearingStatement | None:
-        """The last statement after which nobody can tell which rows are left, unless all were removed since."""
+        """The last statement after which it is not known which rows are left, unless all were removed since."""
         unsure = (s for s in reversed(self.clearing) if not s.is_sure and s.step is None)
         return next((statement for statement in unsure if statement.commit_ts > self.emptied), None)
 

@@ -1,6 +1,6 @@
 """`merge --without-key append`: of a table whose rows nothing tells apart, what is inserted is appended.
 
-Updates and deletes can't be applied, as nobody can tell which row they mean: they are counted. A message that is read
+Updates and deletes can't be applied, as it is not known which row they mean: they are counted. A message that is read
 again adds no row; one that TiCDC sends again does, as two equal rows may be two inserts.
 """
 

@@ -128,7 +128,7 @@ def state_of(target: Target, tso: int) -> TargetState:
 
 class Loaded(NamedTuple):
     """What a load did. newer: rows that are newer, or deleted later, in the place. removed: keys it did not have.
-    errors: rows with a value that is none of its column's type.
+    errors: rows with a value that does not fit its column's type.
     """
 
     rows: int

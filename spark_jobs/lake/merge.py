@@ -170,7 +170,7 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
     how many are older than the deletes that were forgotten; `dropped`: of how many the row was in a partition that was
     dropped after it.
 
-    SetupError STOPPED where nobody can tell whose row one is, or what a value of a row became.
+    SetupError STOPPED where it is not known whose row it is, or what a value of a row became.
     """
 
     def oldest(name: SparkColumn) -> SparkColumn:

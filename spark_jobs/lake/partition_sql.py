@@ -27,12 +27,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class UnknownRows(ValueError):
-    """Why nobody can tell which rows a partition had."""
+    """Why it is not known which rows a partition had."""
 
 
 class RemovedPartitions(NamedTuple):
     """A DROP or TRUNCATE PARTITION. partitioning: before it; None: it is not known. names: () for all. zone: of the
-    session that defined them, "" where nobody knows it.
+    session that defined them, "" where it is not known.
     """
 
     partitioning: Partitioning | None
@@ -49,9 +49,9 @@ class Spread(NamedTuple):
 
 
 def rows_of(removed: RemovedPartitions, spread: Callable[[str], Spread]) -> str:
-    """SQL: whether a row was in one of the partitions; NULL where nobody can tell.
+    """SQL: whether a row was in one of the partitions; NULL where it is not known.
 
-    spread: a column, by its name then. UnknownRows where nobody can tell of any row.
+    spread: a column, by its name then. UnknownRows where it is known of no row.
     """
     if not removed.names:
         return "true"
@@ -152,13 +152,13 @@ class _Rows(NamedTuple):
                 return f"'{day}'"
             if kind is Kind.DATETIME and not fraction[digits:].strip("0"):
                 return f"'{day} {clock}{'.' * bool(digits)}{fraction[:digits].ljust(digits, '0')}'"
-        raise UnknownRows(f"bound {bound} is none of column {spread.column.name}'s values")
+        raise UnknownRows(f"bound {bound} is not a value of column {spread.column.name}")
 
     def _moment(self, spread: Spread, bound: Bound) -> str:
         """A time as the column has it, where one moment alone has that text."""
         if isinstance(bound, UnixTime) and not self.zone:
             details = f"UNIX_TIMESTAMP('{bound.text}') is in the time zone of the session that ran the statement"
-            raise UnknownRows(f"{details}, which nobody knows: give it ({Hint.DDL_TIME_ZONE})")
+            raise UnknownRows(f"{details}, which is not known: give it ({Hint.DDL_TIME_ZONE})")
         if isinstance(bound, UnixTime):
             utc, is_twice = shift_zone(bound.text, self.zone, "UTC")
         elif isinstance(bound, int) and 0 < bound < 1 << 31:

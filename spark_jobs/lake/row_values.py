@@ -88,7 +88,7 @@ class RowValues:
 
     def changes_of_keys(self, changes: DataFrame, more: Sequence[SparkColumn]) -> DataFrame:
         """A row of each key (k_0 …) that a change brings (`turn` 1, with v_0 …) and takes away (`turn` 0); more: other
-        columns. `bad`: the name of a column whose value is none of its type.
+        columns. `bad`: the name of a column whose value does not fit its type.
         """
         none = [F.lit(None).cast(self.of_column.type_of(c)).alias(f"v_{n}") for n, c in enumerate(self.columns)]
         bad, no_bad = self.bad_column().alias("bad"), F.lit(None).cast("string").alias("bad")

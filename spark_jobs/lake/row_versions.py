@@ -129,7 +129,7 @@ class RowVersions:
         self._apply_clearing(history)
 
     def _keep_messages(self, changes: DataFrame, rows: RowValues, tombstones: Tombstones) -> None:
-        """Of deletes after which null values may come.
+        """Keeps the messages of deletes after which null values may come.
 
         changes: as they were received; those without null values are made of the deleted keys' table, of which Spark
         reads no rows for it any more once it has another column.
@@ -230,7 +230,7 @@ class RowVersions:
         record_cleared(self.columns, history)
 
     def _end_times(self, events: DataFrame, rows: RowValues, history: FullHistory) -> str:
-        """SQL: when statements ended rows like that of an event. SetupError STOPPED where nobody can tell."""
+        """SQL: when statements ended rows like that of an event. SetupError STOPPED where it is not known."""
         statements = [statement for statement in history.clearing if statement.ends_rows]
         names, oldest_ts = dict(rows.value_pairs), 0
         if not all(statement.is_sure for statement in statements):

@@ -218,7 +218,7 @@ class TableColumns:
         return rows
 
     def doubt_error(self) -> SetupError:
-        """SetupError STOPPED where nobody can tell whether a row was in a dropped partition."""
+        """SetupError STOPPED where it is not known whether a row was in a dropped partition."""
         details = "a text by which rows are spread to partitions ends with blanks, which not all servers compare alike"
         return self.stopped(f"DROP PARTITION: {details}. {load_again(self.settings.id)}")
 
@@ -308,7 +308,7 @@ class TableColumns:
         return applied
 
     def _catch_up(self, done: list[SchemaChange]) -> None:
-        """Of a table that was made without statements: what these did to older rows."""
+        """For a table that was made without statements: what these did to older rows."""
         emptied = -1 if self.kind.keeps_past else emptied_at(done)
         if emptied > 0:
             self.lake_table.delete(f"{self.kind.time_column} <= {emptied}")
@@ -501,6 +501,6 @@ def _sql_type(column: Column) -> str:
 
 
 def _comment(column: Column) -> str:
-    """The column's TiDB type as its comment, "" where nobody knows it."""
+    """The column's TiDB type as its comment, "" where it is not known."""
     metadata = metadata_of(column, certain=bool(column.charset) or column.id != 0)
     return str(metadata["tidb_type"]) if metadata else ""

@@ -39,9 +39,9 @@ def session(
     """A session with what the user gives Spark, and with the jars and extensions of the tables' formats.
 
     formats: of spark_jobs.io.locations.TableLocation. by: what writes Delta tables, of ENGINES, or "auto": delta-spark,
-    or deltalake where that can't be had, which is told. SetupError JAR_MISSING, JAVA_MISSING; USAGE where a session
-    runs already, without Delta or with settings that can't change any more. shared: several tables are written at a
-    time, each with a share of the cores.
+    or deltalake where that is not available, with a message. SetupError JAR_MISSING, JAVA_MISSING; USAGE where a
+    session runs already, without Delta or with settings that can't change any more. shared: several tables are written
+    at a time, each with a share of the cores.
     """
     active = SparkSession.getActiveSession()
     if active is None and "SPARK_REMOTE" in os.environ:  # a server that runs already, with Delta or without
@@ -64,7 +64,7 @@ def session(
             if table_format != "delta" or by != AUTO or full or find_spec("deltalake") is None:
                 raise
             why = str(error).split(". ")[0]
-            print(f"deltalake writes the table, as delta-spark can't be had: {why}", file=sys.stderr)
+            print(f"deltalake writes the table, as delta-spark is not available: {why}", file=sys.stderr)
     if formats and active is not None and not settings.conf:
         return active
     return spark_session("ticdc-bridge", master=settings.master, config=settings.conf, packages=settings.packages)

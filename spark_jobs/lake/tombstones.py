@@ -168,8 +168,8 @@ class Tombstones:
 
     # ---- the key as it changes
     def forget(self, commit_ts: int) -> None:
-        """Of deletes up to here: the table was emptied then, and no older change is applied any more. But of those
-        without a commit_ts, and of null values: where one comes again, only its place tells that it is older.
+        """Forgets deletes up to here: the table was emptied then, and no older change is applied any more. Those
+        without a commit_ts, and null values, stay: where one comes again, only its place shows that it is older.
         """
         if self.table.exists():
             columns = self.table.read().columns

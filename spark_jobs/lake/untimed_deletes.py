@@ -28,7 +28,7 @@ def is_since(emptied: int) -> Column:
 
 
 def is_before(position: str, other: str, or_same: bool = False) -> Column:
-    """Whether a position (a column's name) is before another in Kafka; false where nobody can tell.
+    """Whether a position (a column's name) is before another in Kafka; false where it is not known.
 
     A topic that was deleted and made again has its offsets anew: an offset counts where its time does not contradict.
     """
@@ -73,7 +73,7 @@ def order_untimed_deletes(
     is_of_input = (newest <= emptied) | F.col("is_older")
     slot = F.when(is_of_input, F.coalesce(newest, F.expr("_row_ts - 1"))).otherwise(F.greatest(newest, "_row_ts"))
     ordered = ordered.withColumn("slot", F.coalesce("commit_ts", slot))
-    # Of a delete that nothing came before, nobody knows the commit_ts: -1, before all others.
+    # The commit_ts of a delete that nothing came before is not known: -1, before all others.
     earlier_slot = F.min(F.when(untimed, F.coalesce("slot", F.lit(-1)))).over(before)
     stored_slot = F.when(F.col("_was_deleted"), F.coalesce(F.col("_deleted_until_ts") - 1, F.lit(-1)))
     again = F.coalesce(F.least(earlier_slot, stored_slot) < F.col("slot"), F.lit(False)) | F.col("is_older")

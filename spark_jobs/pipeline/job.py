@@ -23,7 +23,7 @@ class Job:
     tables that do not go where the others do. layout: of tables that are made. without_key: what the current
     table does about a table without a key (spark_jobs.lake.keyless). order: what tells which of a key's changes is the
     last one that merge applies. on_partition_drop: what becomes of the rows of dropped partitions. ddl_zone: of the
-    sessions that ran DDL, "" where nobody knows it. consistent: the table that says
+    sessions that ran DDL, "" where it is not known. consistent: the table that says
     which version each table was at a resolved ts; merged tables then go from one resolved ts to the next.
     """
 

@@ -75,25 +75,25 @@ def report_slow_steps(text: str, after: float = 2.0, state: Callable[[], str] = 
         done.set()
 
 
-def tell_summary(command: str, summary: Summary, table: TableId | None = None, as_json: bool = False) -> None:
+def print_summary(command: str, summary: Summary, table: TableId | None = None, as_json: bool = False) -> None:
     """Warnings, then the summary on stderr. table: whose rows were asked for. as_json: for programs, in one line."""
     for text in summary.warnings(table):
         print(f"warning: {text}", file=sys.stderr)
     if as_json:
-        tell_counts(command, summary.counts() | {"exit_code": summary.exit_code}, as_json)
+        print_counts(command, summary.counts() | {"exit_code": summary.exit_code}, as_json)
         return
-    tell_lines(command, summary.lines())
+    print_lines(command, summary.lines())
     for line in table_lines(command, summary.tables):
         print(line, file=sys.stderr)
 
 
-def tell_lines(command: str, lines: Iterable[str]) -> None:
+def print_lines(command: str, lines: Iterable[str]) -> None:
     """Lines on stderr, each after the command's name."""
     if text := "\n".join(f"{command}: {line}" for line in lines):
         print(text, file=sys.stderr)
 
 
-def tell_counts(command: str, counts: Mapping[str, Any], as_json: bool) -> None:
+def print_counts(command: str, counts: Mapping[str, Any], as_json: bool) -> None:
     """Counts on stderr: a line each, or one JSON object with `_` for blanks."""
     if as_json:
         print(
@@ -101,7 +101,7 @@ def tell_counts(command: str, counts: Mapping[str, Any], as_json: bool) -> None:
             file=sys.stderr,
         )
     else:
-        tell_lines(command, [f"{name} {count}" for name, count in counts.items()])
+        print_lines(command, [f"{name} {count}" for name, count in counts.items()])
 
 
 def batch_line(command: str, number: int, summary: Summary, lag: int | None, rate: float) -> str:

@@ -174,7 +174,7 @@ class Summary:
 
 
 def mismatch_warning(text: str, count: int) -> str:
-    """What people are told of rows that were read without their definition. text: of a DefinitionMismatch."""
+    """The warning about rows that were read without their definition. text: of a DefinitionMismatch."""
     rows = f"{_number(count, 'row')} {'was' if count == 1 else 'were'}"
     return f"{text}; {rows} read without the definition: give the one that was in force ({Hint.DDL}, {Hint.HISTORY})"
 
@@ -211,7 +211,7 @@ def _list_counts(counts: Counter[str]) -> str:
 
 
 def warn_of_mismatches(result: MessageResult) -> None:
-    """A Python warning of each definition that was not used, once in a process: where no summary is told."""
+    """A Python warning of each definition that was not used, once in a process: where no summary is printed."""
     for mismatch in result.all_mismatches:
         text = f"{mismatch}: its rows are read without the definition, flagged definition_mismatch"
         warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -3,7 +3,7 @@
 A row that is older than the newest definition becomes what TiDB made of the rows that were there
 (`spark_jobs.pipeline.conversions`). By registered schemas alone it need not be older: a table that got its former type
 back uses the former schema again. Then only what has a way back is converted. Where the definition does not describe
-the message, or nobody can tell what its column's type was, nothing is converted: a value is taken if it has the form of
+the message, or its column's type then is not known, nothing is converted: a value is taken if it has the form of
 the newest type.
 """
 

@@ -11,7 +11,7 @@ from ticdc_bridge.spark_jobs.pipeline.stream_definitions import StreamDefinition
 
 
 class StorageDefinitions(TableDefinitions):
-    """Of each schema file the table that the folder's statements make, where it has the same columns; else the file's
+    """From each schema file the table that the folder's statements make, where it has the same columns; else the file's
     own, which does not tell virtual columns, and of older releases no elements of ENUM and SET.
 
     statements: the tables that statements tell.

@@ -251,7 +251,7 @@ def plain_default(column: Column) -> Value:
     if kind is Kind.YEAR and value == "0000":
         return "0"
     if kind is Kind.DECIMAL and isinstance(value, str):
-        with suppress(ValueError):  # of more digits than the column has nobody knows what TiDB made
+        with suppress(ValueError):  # what TiDB made of more digits than the column has is not known
             return values.plain_decimal(value, column.scale or 0)
     return value
 

@@ -52,7 +52,7 @@ class WatermarkBuffer(Generic[T]):
                 yield from entry
                 continue
             if mark.commit_ts is None and mark.is_row:
-                details = "--until-resolved: a change without commit_ts has no place before or after a watermark"
+                details = "--until-resolved: a change has no commit_ts to compare with the watermark"
                 raise SetupError("USAGE", details=details)
             if mark.commit_ts is None:
                 yield from entry

@@ -54,7 +54,7 @@ class LakeRows:
                 if have.get(name) != needed.get(name)
             ]
             details = (
-                f"{settings.lake_table.location} has not the columns that TiDB has at the TSO: {', '.join(odd)}."
+                f"{settings.lake_table.location} does not have the columns that TiDB has at the TSO: {', '.join(odd)}."
                 f" Wait until merge has followed the DDL ({Hint.DDL}), or give a TSO (--at) of its columns"
             )
             raise settings.stopped(details)

@@ -38,15 +38,15 @@ _LOG: Final = "tidb-binlog"
 _MOST: Final = 16 << 20
 """Bytes of a definition, or of the metadata."""
 _BETWEEN: Final = "[./_-]"
-_LEFT_ALONE: Final = {"view": "views", "sequence": "sequences", "trigger": "triggers", "post": "routines"}
+_SKIPPED: Final = {"view": "views", "sequence": "sequences", "trigger": "triggers", "post": "routines"}
 
 
 class Dump(NamedTuple):
-    """left_alone: files that hold no rows of a table, by what they are."""
+    """skipped: files that hold no rows of a table, by what they are."""
 
     tso: int
     tables: list[DumpTable]
-    left_alone: Counter[str]
+    skipped: Counter[str]
 
 
 def read_dump(location: str, at: int | None = None) -> Dump:
@@ -64,13 +64,13 @@ def read_dump(location: str, at: int | None = None) -> Dump:
     if "metadata" not in names:
         raise _error(location, "it has no file called metadata, which Dumpling writes at its end: dump again")
     tso = _tso(names.pop("metadata"), location, at)
-    left_alone, views = Counter[str](), set[str]()
+    skipped, views = Counter[str](), set[str]()
     schemas, data, times = dict[TableId, Path](), list[tuple[str, Path, str]](), Counter[TableId | str]()
     if other_file := next(filter(_NOT_ITS.fullmatch, names), None):
         raise _error(location, f"{other_file}: another dump, or a table, is in the folder: give each its own")
     for name, path in names.items():
         if other := _OTHER.fullmatch(path.name):
-            left_alone.update([_LEFT_ALONE[other["what"]]] if other["what"] in _LEFT_ALONE else [])
+            skipped.update([_SKIPPED[other["what"]]] if other["what"] in _SKIPPED else [])
             views |= {other["name"]} if other["what"] == "view" else set()
         elif found := _SCHEMA.fullmatch(path.name):
             schemas[id_ := TableId(unescape(found["db"]), unescape(found["table"]))] = path
@@ -79,7 +79,7 @@ def read_dump(location: str, at: int | None = None) -> Dump:
             data.append((found["name"] or found["stem"], path, found["kind"] or found["parquet"]))
             times[data[-1][0]] += 1
         else:
-            left_alone["other files"] += 1
+            skipped["other files"] += 1
     if twice := next((what for what, count in times.items() if count > 1), None):
         raise _error(location, f"{twice} is there twice: two dumps, or a file and what it was inflated to?")
     tables = {
@@ -94,7 +94,7 @@ def read_dump(location: str, at: int | None = None) -> Dump:
         table.kind = kind
         table.files.append(str(path))
         table.sizes.append(path.stat().st_size)
-    return Dump(tso, list(tables.values()), left_alone)
+    return Dump(tso, list(tables.values()), skipped)
 
 
 def _tso(metadata: Path, location: str, at: int | None) -> int:
@@ -145,7 +145,7 @@ def _table_of(name: str, tables: Sequence[TableId], location: str) -> TableId:
         found = [id_ for id_ in found if len(id_.table) == longest]
     if len(found) == 1:
         return found[0].folded
-    details = "which table has these rows can't be told: its definition (DB.TABLE-schema.sql) is missing, or not named"
+    details = "whose rows these are is not known: their definition (DB.TABLE-schema.sql) is missing, or several fit"
     raise _error(location, f"{name}: {details}")
 
 

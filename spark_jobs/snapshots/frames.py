@@ -125,7 +125,7 @@ class DumpTable(SnapshotTable):
 
     @cached_property
     def _parquet_counts(self) -> tuple[int, dict[str, int]]:
-        """Of its files of Parquet: the rows, and the NULLs of each column of dates. SetupError STOPPED."""
+        """From its Parquet files: the rows, and the NULLs of each column of dates. SetupError STOPPED."""
         from pyarrow.parquet import ParquetFile
 
         rows, nulls = 0, dict.fromkeys((column.name for column in self.zero_dates), 0)

@@ -31,7 +31,7 @@ from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps, tell_lines
+from ticdc_bridge.spark_jobs.pipeline.progress import print_lines, report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, location_by_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, OnLossy, TableView
@@ -57,7 +57,7 @@ _CONFLICTS: Final = 4
 class LoadJob:
     """What a load is given. job: places, layout, engine, types, tables without a key, as of merge; it reads by
     `snapshot_config`. source_zone: of TIMESTAMP text in the source. statements: of the tables' history, if it is known.
-    letters: a file for rows with a value that is none of its column's type; None: the first ends the load.
+    letters: a file for rows with a value that does not fit its column's type; None: the first ends the load.
     """
 
     job: Job
@@ -93,7 +93,7 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     """Loads the tables, but those that an unfinished load at this TSO had loaded. SetupError as of merge."""
     total, tables = load.Loaded(0, 0), load_job.tables
     for losses in [check_losses(table, load_job.job) for table in tables]:
-        tell_lines("load: flag", losses)
+        print_lines("load: flag", losses)
     stages = [load_job.stages.of(table, load_job.tso) for table in tables]
     with begun(stages):
         for number, (table, stage) in enumerate(zip(tables, stages, strict=True), 1):
@@ -262,7 +262,7 @@ def _read(
     writing = ChunkWriting(types, load_job.tso, added, load_job.letters is not None, load_job.replace)
     rows, letters = stage.read(spark, source, writing), stage.letters()
     if letters and load_job.letters is None:
-        details = "a load that did not end has left out rows with values that are none of their type: --dead-letter"
+        details = "a load that did not end has left out rows with values that do not fit their type: give --dead-letter"
         raise SetupError("STOPPED", where=str(source.table.id), details=details)
     keys = spark.read.schema("key map<string,string>").option("__globPaths__", "false")
     left_out = keys.json([spark_location(str(path)) for path in letters]) if letters else None

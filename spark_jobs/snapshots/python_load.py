@@ -45,7 +45,7 @@ def load(
         changelog, versions: where these go, None for neither.
         time_zone, source_time_zone: of TIMESTAMP text in the table, and in the source (None: the same).
         types, on_lossy, engine, without_key, replace, dump_options: as the command has them.
-        dead_letter: a file for rows with a value that is none of its column's type, which end the load otherwise.
+        dead_letter: a file for rows with a value that does not fit its column's type, which end the load otherwise.
         ddl: statements of the table, where the place follows later ones than the snapshot.
     Returns:
         The counts that the command prints: `tso`, `rows`, `written`, `newer`, `removed`, `errors`.

@@ -32,7 +32,7 @@ from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, NAME, ORDER, TYP
 from ticdc_bridge.spark_jobs.lake.tables import engine_of
 from ticdc_bridge.spark_jobs.pipeline.arguments import check_choices, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps, tell_lines
+from ticdc_bridge.spark_jobs.pipeline.progress import print_lines, report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
@@ -111,7 +111,7 @@ class ReconcileJob:
 
     @property
     def zone(self) -> str:
-        """Of TIMESTAMP text in the lake."""
+        """The zone of TIMESTAMP text in the lake."""
         return self.job.read.options.time_zone or "UTC"
 
 
@@ -315,7 +315,7 @@ def _id(row: Row) -> tuple[Any, ...]:
 
 
 def _literal(text: str | None, column: Column) -> str:
-    """A key's text as SQL; NULL for what is none of its column's type."""
+    """A key's text as SQL; NULL for what does not fit its column's type."""
     try:
         data = bytes.fromhex(json.loads(text or "")["hex"]) if column.type.kind in BYTES else (text or "").encode()
         return "NULL" if text is None else literal(data, column)
@@ -368,7 +368,7 @@ def run_reconcile(
         if writer is not None:
             writer.close()
     metrics.update(Summary())
-    tell_lines("reconcile", [f"tso {newest}", *(f"{name} {value}" for name, value in total._asdict().items())])
+    print_lines("reconcile", [f"tso {newest}", *(f"{name} {value}" for name, value in total._asdict().items())])
     return total
 
 
@@ -377,7 +377,7 @@ def _reconcile(
     named: dict[str, str],
 ) -> tuple[ReconciledTable, Checked]:  # fmt: skip
     """named: what tells the table's lines from others."""
-    tell_lines("reconcile: flag", check_losses(source, job.job))
+    print_lines("reconcile: flag", check_losses(source, job.job))
     table, kept = ReconciledTable(job, source, spark, tso), list[Row]()
     checked, rows = table.find()
     for row in rows:

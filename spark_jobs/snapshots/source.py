@@ -38,7 +38,7 @@ def read_source(
         source: `dumpling:DIR-OR-URL` or `mysql://USER@HOST:PORT`.
         at: the TSO that is asked for.
         zone: of the sessions in which a live TiDB is read.
-        options: what Dumpling was told (spark_jobs.snapshots.dump_dialect.dump_options).
+        options: the options that Dumpling ran with (spark_jobs.snapshots.dump_dialect.dump_options).
         stages: of a load's tables; without `at` one of a live TiDB that has not ended goes on at its TSO.
         chunk_rows: of a live TiDB's chunks. Default: CHUNK_ROWS.
     Raises:
@@ -62,8 +62,8 @@ def read_source(
     if not source.startswith(PREFIX):
         raise SetupError("USAGE", details=f"{source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed")
     dump = read_dump(source.removeprefix(PREFIX), at)
-    for what, count in sorted(dump.left_alone.items()) if stages is not None else ():
-        print(f"load: left alone: {what} {count}", file=sys.stderr)
+    for what, count in sorted(dump.skipped.items()) if stages is not None else ():
+        print(f"load: skipped {what} {count}", file=sys.stderr)
     ids = _choose([table.id for table in dump.tables], choice)
     kinds = {table.kind for table in dump.tables} - {""}
     if not kinds:

@@ -1,7 +1,7 @@
 """What a load has read so far, kept beside its table until all tables are complete: a killed load goes on from there.
 
 PLACE__loading/TSO-SOURCE-ROWS/ has for each chunk that was read NUMBER.parquet, its rows; NUMBER.letters, those with a
-value that is none of its type; then NUMBER.ROWS.json, which says that it is complete (a ChunkNote). SOURCE and ROWS are
+value that does not fit its type; then NUMBER.ROWS.json: it is complete (a ChunkNote). SOURCE and ROWS are
 digests: of what the load was given, and of what its rows come from (definition, files). So chunks of another load are
 never taken for those of this one. A file of rows becomes one of the table's where that takes it.
 """
@@ -197,7 +197,7 @@ class Stage:
 
     @cached_property
     def notes(self) -> dict[int, ChunkNote]:
-        """Of all chunks, when all have been read."""
+        """The notes of all chunks, when all have been read."""
         notes = ((n, path.read_text("utf-8")) for n, (_, path) in sorted(self._chunks().items()))
         return {n: ChunkNote(**json.loads(text)) for n, text in notes}
 
@@ -371,7 +371,7 @@ class _ChunkWriter:
     def _letter(
         self, chunk: int, first: int, arrays: Sequence[Any], typed: Sequence[Any], row: int, number: int
     ) -> str:
-        """A row with a value that is none of its column's type. SourceError where it ends the load.
+        """A row with a value that does not fit its column's type. SourceError where it ends the load.
 
         typed: of the arrays, as the table has them: the key is to be found there.
         """

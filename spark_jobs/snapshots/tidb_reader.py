@@ -216,7 +216,7 @@ class TidbTable(SnapshotTable):
             return max(int(cursor.fetchone()[0] or first), first)
 
     def chunks(self) -> list[str]:
-        """Of about `chunk_rows` rows, in the key's order."""
+        """Chunks of about `chunk_rows` rows, in the key's order."""
         cuts, order = self.cuts(self.key), f"ORDER BY {', '.join(self.key)}"
         after = ["TRUE", *(_after([*self.key], cut) for cut in cuts)]
         if ROW_ID not in self.key:

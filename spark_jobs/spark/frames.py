@@ -127,7 +127,7 @@ _READER = {"max.poll.records": "5000", "isolation.level": "read_committed"}
 
 
 def kafka_read_options(topics: TopicChoice, settings: Mapping[str, str]) -> dict[str, str]:
-    """What Spark's Kafka source is told, for a batch as for a stream. settings: of the client, which win over ours."""
+    """Options of Spark's Kafka source, of batches and streams. settings: of the client, which win over ours."""
     return {
         **{f"kafka.{name}": value for name, value in {**_READER, **settings}.items()},
         **topics.spark_options(),

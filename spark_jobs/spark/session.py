@@ -248,7 +248,7 @@ def _settings(master: str, config: Mapping[str, str], packages: Sequence[str] = 
     scratch = _scratch()
     log4j = scratch / "log4j2.properties"
     level = os.environ.get("BRIDGE_SPARK_LOG", "error")
-    stream = "off" if level == "error" else level  # why a query ended is told by who runs it
+    stream = "off" if level == "error" else level  # who runs a query says why it ended
     log4j.write_text(_LOG4J.format(level=level, stream=stream), encoding="utf-8")
     options, more = config.get(_JVM_OPTIONS, ""), (os.environ.get(name, "") for name in _JAVA_READS)
     # Where no collector is chosen, and the driver runs tasks.
@@ -276,7 +276,7 @@ def _settings(master: str, config: Mapping[str, str], packages: Sequence[str] = 
 
 
 def _local_settings(folder: Path) -> dict[str, str]:
-    """What Spark is told where its tasks run on this machine. folder: for sockets."""
+    """Spark's settings where its tasks run on this machine. folder: for sockets."""
     # 200 and 50 parts of a shuffle, as Spark and Delta have it, are a cluster's, and cost each small query a second or
     # more. A part of many rows spills to the disk.
     pieces, name = str(max(8, 4 * (os.cpu_count() or 1))), "spark.python.unix.domain.socket"

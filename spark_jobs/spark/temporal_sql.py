@@ -70,7 +70,7 @@ def _row(view: TableView, image: str, typed: list[TableColumn], certain: bool) -
 
 # ---- text → Spark's types, NULL for what they can't hold
 def _timestamp(text: Column, zone: str) -> Column:
-    """Java takes the first of two times, and moves one that never was: that is told by going back."""
+    """Java takes the first of two times, and moves one that never was: that is found by going back."""
     moment = F.concat(text, F.lit(f" {_spark_zone(zone)}")).try_cast("timestamp")
     when = text.rlike(r"^(?!000[01]|9999)\d{4}-\d\d-\d\d " + _CLOCK)
     if transition_dates(zone):

@@ -20,7 +20,7 @@ from ticdc_bridge.spark_jobs.spark.frames import input_of_job
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
 from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
 from ticdc_bridge.spark_jobs.streaming.sinks import OrderedSink, session_of
-from ticdc_bridge.spark_jobs.streaming.table_results import tell_tables
+from ticdc_bridge.spark_jobs.streaming.table_results import print_tables
 
 
 def run_to_table(
@@ -46,7 +46,7 @@ def run_to_table(
         chosen = {str(id_): id_ for id_ in (TableId(db, name) for _, db, name, *_ in summary.used)}
         written = [chosen[entry.name] for entry in summary.tables if entry.name in chosen]
         asked = table_of(table)
-        tell_tables("merge", session, job, out, written if asked is None else [asked])
+        print_tables("merge", session, job, out, written if asked is None else [asked])
     return summary
 
 

@@ -100,7 +100,7 @@ class Checkpoint:
 
     # ---- what failed in the newest micro-batch
     def has_other_failures(self, number: int, failures: str) -> bool:
-        """True if an earlier try of this micro-batch had other failures; they are told by any digest of theirs."""
+        """True if an earlier try of this micro-batch had other failures; they are found by any digest of theirs."""
         record = self.read("failures.json", dict[str, Any]())
         if record.get("batch") == number:
             return bool(record["failures"] != failures)

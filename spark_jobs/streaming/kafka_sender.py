@@ -1,6 +1,6 @@
 """Micro-batches that go to Kafka in one pass: workers' messages straight into Spark's Kafka sink, nothing kept between.
 
-Counts come by an accumulator: Spark adds a task's once, however often it was tried. Messages that failed are told by
+Counts come by an accumulator: Spark adds a task's once, however often it was tried. Messages that failed are named by
 their positions, and read once more where dead letters are wanted.
 """
 
@@ -91,7 +91,7 @@ class KafkaSender:
         self._topic, self._ids = topic, ids
 
     def send(self, frame: DataFrame, job: Job, write: Callable[[DataFrame], None]) -> SendReport:
-        """The frame's messages through the job, to `write`; what the workers told. SetupError where one gave up."""
+        """The frame's messages through the job, to `write`; the workers' counts. SetupError where one gave up."""
         self._reports.value = {}  # of tries before this one
         attempt = uuid4().hex
         sent = ", ".join([*([] if self._topic else ["topic string"]), SENT, *([_INPUT_ORDER] if self._ids else [])])
@@ -166,7 +166,7 @@ class SendBatches:
         )
 
     def _partitions(self, fast: KernelOutput, chunk: Any) -> Any:
-        """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""
+        """The partitions of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""
         source = np.asarray(chunk.column("partition"))[fast.origin].astype(np.int32)
         if self.topic is not None:
             count = self.counts.get(self.topic, 0)

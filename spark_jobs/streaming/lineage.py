@@ -41,7 +41,7 @@ def post(
     if errors and not tables:
         tables = [edge(None, 0)]
     counts = {"messages": summary.messages, "written": summary.out, "failed": errors.total(), "errors": errors}
-    tell(url, {**head_of(job_name, command, source, out, job), "tables": tables, **counts, "dead_letter": dead_letter})
+    send(url, {**head_of(job_name, command, source, out, job), "tables": tables, **counts, "dead_letter": dead_letter})
 
 
 def head_of(job_name: str, command: str, source: str, out: str, job: Job) -> dict[str, Any]:
@@ -50,8 +50,8 @@ def head_of(job_name: str, command: str, source: str, out: str, job: Job) -> dic
     return {"job": job_name, "command": command, **formats, "source": source, "target": out}
 
 
-def tell(url: str | None, body: dict[str, Any]) -> None:
-    """Posts what a job used, if a service is given. One that is away is told on stderr: the job's work is done."""
+def send(url: str | None, body: dict[str, Any]) -> None:
+    """Posts what a job used, if a service is given; if that is away, there is a warning: the job's work is done."""
     if not url:
         return
     try:

@@ -112,7 +112,7 @@ class MicroBatchRunner:
         return self._tables.set_aside if self._tables is not None else {}
 
     def cut_off(self) -> None:
-        """From another thread: no other table of the micro-batch at hand begins."""
+        """From another thread: no other table of this micro-batch begins."""
         if self._tables is not None:
             self._tables.cut_off.set()
 

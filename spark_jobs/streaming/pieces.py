@@ -61,8 +61,8 @@ _PIECES = (
 
 
 def pieces_type() -> StructType:
-    """Rows of kind "out" (what was made of an event), "dead" (of a message that failed, with its error), "told" (counts
-    of an Arrow batch, whose `number` of rows ends at `position`), "fatal" (why a worker went no further).
+    """Rows of kind "out" (what was made of an event), "dead" (of a message that failed, with its error), "counts" (of
+    an Arrow batch, whose `number` of rows ends at `position`), "fatal" (why a worker went no further).
 
     In text a "dead" one has the message's own line and its place in its Arrow batch (`number`), and "note" is what
     people should read of the batch's message of that number (`messages`).
@@ -274,7 +274,7 @@ class BatchCounts:
 
     def row(self) -> dict[str, Any]:
         return {
-            "kind": "told", "tally": list(self.summary.tally().items()), "messages": self.summary.messages,
+            "kind": "counts", "tally": list(self.summary.tally().items()), "messages": self.summary.messages,
             "watermarks": list(self._watermarks.items()),
             "offsets": list(self.offsets.items()),
         }  # fmt: skip

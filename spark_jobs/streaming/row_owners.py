@@ -51,7 +51,7 @@ before its commit, if the nearest is not.
 
 @dataclass(frozen=True)
 class RowOwners:
-    """Of one micro-batch. checkpoint: keeps the last rows of each partition for the next one; None: there is none."""
+    """Those of one micro-batch. checkpoint: keeps the last rows of each partition for the next one, if there is one."""
 
     checkpoint: Checkpoint | None
     number: int

@@ -9,7 +9,7 @@ from typing import Any
 from ticdc_bridge.clients.http import stop_requested
 
 GRACE = 20.0
-"""Seconds that the micro-batch at hand has to end by itself."""
+"""Seconds that the running micro-batch has to end by itself."""
 
 
 class StopOnSignal:

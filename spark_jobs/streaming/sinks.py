@@ -225,7 +225,7 @@ class OrderedSink:
     """Outputs of spark_jobs.io, which take a batch job's pieces (in text) in the order of the input, by the driver."""
 
     def __init__(self, job: Job, source: str, out: LineSink | Sink, dead: DeadLetters | None) -> None:
-        """source: the place that is read, whose lines a bad one is told of by its number."""
+        """source: the place that is read, so that the error of a bad line has its number."""
         self._job, self._source, self._dead = job, source, dead
         self._out = cast(Any, out)
         # Lines need not be read again to be written.
@@ -241,7 +241,7 @@ class OrderedSink:
                 for line in row["line"].split("\n"):
                     self._write_line(line)
                     out += 1
-            elif kind == "told":
+            elif kind == "counts":
                 lines, messages = lines + row["number"], messages + row["messages"]
             elif kind == "note":
                 print_notes([row["line"]], messages + row["messages"])

@@ -114,7 +114,7 @@ def decode(frame: DataFrame, job: Job, form: Form) -> DataFrame:
 
 def count_pieces(pieces: DataFrame, skips_fatal: bool) -> BatchResult:
     """SetupError where a worker could not go on, unless who takes the pieces in their order says so (skips_fatal)."""
-    counts = pieces.where("kind in ('told', 'fatal')").select("tally", "messages", "watermarks", "offsets", "error")
+    counts = pieces.where("kind in ('counts', 'fatal')").select("tally", "messages", "watermarks", "offsets", "error")
     return count_rows(counts.collect(), skips_fatal)
 
 
@@ -162,7 +162,7 @@ def release(rows: DataFrame, batch: MicroBatch) -> DataFrame:
     resolved = min(marks.values()) if covered else -1
     batch.result.resolved = resolved if covered else None
     if rows.where(commit_ts.isNull() & (F.col("rank") <= 1)).limit(1).count():
-        details = f"{batch.job.held_by}: a change without commit_ts has no place before or after a watermark"
+        details = f"{batch.job.held_by}: a change has no commit_ts to compare with the watermark"
         raise SetupError("USAGE", details=details)
     if checkpoint is not None and (path := checkpoint.rows("held", number - 1)):
         rows = rows.sparkSession.read.schema(rows.schema).parquet(path).unionByName(rows)

@@ -2,7 +2,7 @@
 
 Spark keeps offsets in the checkpoint and runs a batch again that did not end: sinks take it once (a Delta table, a
 folder) or give its messages an id (Kafka). While the registry or Kafka is down the stream waits and tries again, up to
-`patience`; then it ends, and no offset of the batch at hand is committed.
+`patience`; then it ends, and no offset of this batch is committed.
 """
 
 import logging
@@ -27,7 +27,7 @@ from ticdc_bridge.spark_jobs.io.locations import KafkaClient, topics_of_location
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.progress import batch_line, report_slow_steps, table_lines, tell_summary
+from ticdc_bridge.spark_jobs.pipeline.progress import batch_line, print_summary, report_slow_steps, table_lines
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
 from ticdc_bridge.spark_jobs.spark import errors
@@ -77,7 +77,7 @@ class StreamJob:
 
 def run_stream(stream: StreamJob) -> int:
     """Runs until SIGTERM or Ctrl-C, which end it between two micro-batches; its exit code. SetupError."""
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is told once, by us
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is printed once, by us
     check_any_order(stream.job.read)
     topics = topics_of_location(stream.source)
     if topics is None:
@@ -100,7 +100,7 @@ def run_stream(stream: StreamJob) -> int:
     refuse_connect(spark)
     running = _RunningStream(stream, source, spark, checkpoint, metrics)
     running.run_until_stopped()
-    tell_summary(stream.command, running.total, stream.table, stream.as_json)
+    print_summary(stream.command, running.total, stream.table, stream.as_json)
     if running.interrupted:
         print("interrupted: the next start goes on from the checkpoint", file=sys.stderr)
         return 130
@@ -285,10 +285,10 @@ class _RunningStream:
         self.total.merge(summary)
 
     def _stop(self, by: int) -> None:
-        """Ends the query after the micro-batch at hand; one that takes too long, or at a second signal, is cut off."""
+        """Ends the query after this micro-batch; one that takes too long, or at a second signal, is cut off."""
         again, end = self._stopping.is_set(), time.monotonic() + GRACE
         if not again:
-            text = f"stopping when the micro-batch at hand is done, within {GRACE:g} s; a second signal stops at once"
+            text = f"stopping after this micro-batch, within {GRACE:g} s; a second signal stops at once"
             print(f"{self._stream.command}: {text}", file=sys.stderr)
         self._stopping.set()
         stop_requested.set()
@@ -325,7 +325,7 @@ def _lasting_error(error: Exception, topic: str) -> SetupError | None:
 
 
 class _StopRequested(Exception):
-    """The stream was told to stop: this micro-batch is left to the next start."""
+    """The stream is to stop: this micro-batch is left to the next start."""
 
 
 def _no_watermark(job: Job) -> SetupError:

@@ -10,13 +10,13 @@ from ticdc_bridge.spark_jobs.lake import tables
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.lake.engines.delta_files import sql_name
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
+from ticdc_bridge.spark_jobs.pipeline.progress import print_lines
 from ticdc_bridge.spark_jobs.pipeline.table_choice import location_by_rule
 
 _MOST = 20
 
 
-def tell_tables(command: str, spark: SparkSession, job: Job, out: str, ids: Sequence[TableId]) -> None:
+def print_tables(command: str, spark: SparkSession, job: Job, out: str, ids: Sequence[TableId]) -> None:
     """On stderr, a line for each of the first tables that were written. out: the location, or the rule of locations."""
     lines = []
     for id_ in ids[:_MOST]:
@@ -27,4 +27,4 @@ def tell_tables(command: str, spark: SparkSession, job: Job, out: str, ids: Sequ
             lines.append(f"{id_}: {table.read().count()} rows in {location}")
             name = sql_name(location.name) if location.format == "delta" else location.name
             example = f"Spark reads it by SELECT * FROM {name}"
-    tell_lines(command, [*lines, example] if lines else [])
+    print_lines(command, [*lines, example] if lines else [])

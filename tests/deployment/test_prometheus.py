@@ -120,7 +120,7 @@ def test_alerts_can_fire(series: Series) -> None:
     assert {"ChangefeedAtRisk", "TableDrift", "JobLag", "DeadLetters"} <= names.keys()
 
 
-def test_the_first_error_is_told() -> None:
+def test_the_first_error_is_reported() -> None:
     """A counter by reason begins with its first error: increase() and rate() see no growth there."""
 
     def check(rule: dict[str, Any]) -> None:

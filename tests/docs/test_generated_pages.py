@@ -32,3 +32,5 @@ def test_compatibility_has_the_counts_that_the_replay_is_held_to() -> None:
     for counts in COUNTS.values():
         row = " | ".join(f"{counts[profile]} of {counts[profile]}" for profile in (8, 7))
         assert f"| {row} |" in text, "run `make docs`"
+    total = f"{sum(counts[8] for counts in COUNTS.values()):,}"
+    assert f"({total} of {total} [captured exchanges]" in (ROOT / "README.md").read_text(encoding="utf-8")

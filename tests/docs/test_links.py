@@ -106,3 +106,11 @@ def test_commands_in_sentences_are_there() -> None:
         assert not lost
 
     check_rows(PAGES, check, name)
+
+
+def test_pages_are_short_enough_to_be_read() -> None:
+    counts = {name(page): len(page.read_text(encoding="utf-8").split()) for page in PAGES}
+    limits = {"README.md": 900, "docs/production.md": 2000} | {n: 400 for n in counts if "docs/decisions/0" in n}
+    assert {n: counts[n] for n, most in limits.items() if counts[n] > most} == {}
+    docs = {n for n in counts if n.startswith("docs/") and "/decisions/" not in n} - {"docs/reference.md"}
+    assert sum(counts[n] for n in docs) <= 36_000

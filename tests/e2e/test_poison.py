@@ -41,7 +41,7 @@ def servers(kafka: Kafka, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) 
     spark.catalog.clearCache()
 
 
-def _told(letter: Message) -> dict[str, str]:
+def _headers_of(letter: Message) -> dict[str, str]:
     return {name: (value or b"").decode() for name, value in letter.headers if name in ERROR_HEADERS}
 
 
@@ -62,7 +62,7 @@ def test_of_one_format(format_: str) -> None:
     letters = found("dead.jsonl")
     assert [(m.key, m.value, m.headers[:2]) for m in letters] == [(m.key, m.value, m.headers) for m in marked]
     for letter, (name, (_, codes)) in zip(letters, bad.items(), strict=True):
-        assert _told(letter)[REASON] in codes, f"{name}: {_told(letter)}"
+        assert _headers_of(letter)[REASON] in codes, f"{name}: {_headers_of(letter)}"
 
 
 @pytest.mark.usefixtures("servers")
@@ -88,7 +88,7 @@ def test_of_every_format_in_one_stream(attempts: int, kafka: Kafka, capsys: pyte
     assert len(lines("out")) >= len(good)
     read = {(x["partition"], x["offset"]) for x in lines("out")}
     for letter in letters:
-        reported, before = _told(letter), in_topic[dict(letter.headers)["what"]]
+        reported, before = _headers_of(letter), in_topic[dict(letter.headers)["what"]]
         assert (letter.key, letter.value, letter.headers[:2]) == (before.key, before.value, before.headers)
         assert reported[ORIGIN] == f"{source}/{before.partition}/{before.offset}"
         assert (reported[ATTEMPT], bool(reported[DETAIL])) == ("1", True)
@@ -108,7 +108,7 @@ def test_of_every_format_in_one_stream(attempts: int, kafka: Kafka, capsys: pyte
     assert f"failed too often {len(failed)}\n" in err
     assert "TOO_MANY_ATTEMPTS" in err
     tries = Counter(
-        (dict(m.headers)["what"], dict(m.headers)[ATTEMPT], _told(m)[ORIGIN]) for m in received(kafka, dead)
+        (dict(m.headers)["what"], dict(m.headers)[ATTEMPT], _headers_of(m)[ORIGIN]) for m in received(kafka, dead)
     )
     assert set(tries.values()) == {1}
     assert len(tries) == attempts * len(failed)
@@ -131,7 +131,7 @@ def test_what_can_be_read_since_goes_through(capsys: pytest.CaptureFixture[str])
         argv = ["decode", "--format", "avro", "--registry", url, "--dead-letter", "dead.jsonl"]
         sent = [replace(m, partition=0, offset=n) for n, m in enumerate(good)]
         assert main([*argv, "--in", written([*sent, other]), "--out", "rows.jsonl"]) == 1
-        assert [_told(m)[REASON] for m in found("dead.jsonl")] == ["UNKNOWN_SCHEMA_ID"] * 2 + ["NOT_FRAMED"]
+        assert [_headers_of(m)[REASON] for m in found("dead.jsonl")] == ["UNKNOWN_SCHEMA_ID"] * 2 + ["NOT_FRAMED"]
         for entry in sorted(registered, key=lambda item: int(item["id"])):
             assert known.id_of(entry["subject"], entry["schema"]) == entry["id"]
         letters = found("dead.jsonl")

@@ -91,7 +91,7 @@ def test_ctrl_c_ends_a_stream_and_the_next_start_goes_on(kafka: Kafka, capsys: p
     assert rows() == Counter(changes.made)
 
 
-def test_a_stream_that_waits_for_the_registry_ends_when_told(kafka: Kafka) -> None:
+def test_a_stream_that_waits_for_the_registry_ends_when_asked(kafka: Kafka) -> None:
     """At once, though its patience is ten minutes."""
     golden = Golden("avro", "evolution.ext1")
     respond, asked = golden_registry(golden), threading.Event()
@@ -271,7 +271,7 @@ def _dead(spark: SparkSession, dead: str) -> list[bytes | None]:
 
 
 # ---- places that can't be
-def test_a_place_that_cannot_be_written_is_told_at_the_start(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_place_that_cannot_be_written_is_named_at_the_start(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     Path("file").write_text("something else")
     source = filled(kafka, Changes(), 2)
 

@@ -204,7 +204,7 @@ def test_f1_registry_wait(capsys: pytest.CaptureFixture[str]) -> None:
     check_rows(["nan", "inf", "5smsm", "s", ""], check, repr)
 
 
-def test_f2_zone_that_is_not_given_is_told_when_avro_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_f2_zone_that_is_not_given_is_reported_when_avro_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     """Debezium → Avro without --time-zone writes TIMESTAMP in UTC without a word."""
     lines = Path("s.jsonl")
     lines.write_text("\n".join(json.dumps(row) for row in AVRO.meta["registered_schemas"]))

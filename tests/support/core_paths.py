@@ -56,7 +56,7 @@ class Paths:
                 (r["kind"], r["op"], r["commit_ts"], r["before"], r["after"])
                 for r in rows.orderBy("source.offset", "row").collect()
             ]
-            assert reported == [*_told(golden, ddl is not None)], golden
+            assert reported == [*_expected(golden, ddl is not None)], golden
         cut = self._avro.selectExpr("key", "substring(value, 1, 9) as value").limit(1)
         (row,) = decode(cut, format="avro", schemas=AVRO.schemas).collect()
         assert (row["kind"], row["error"]["code"], len(row["error"]["value"])) == ("error", "TRUNCATED", 9)
@@ -182,7 +182,7 @@ def _numbered(golden: Golden) -> list[Message]:
     return [replace(m, partition=0, offset=n, timestamp=None) for n, m in enumerate(golden.messages())]
 
 
-def _told(golden: Golden, ddl: bool) -> Iterator[tuple[Any, ...]]:
+def _expected(golden: Golden, ddl: bool) -> Iterator[tuple[Any, ...]]:
     for event in golden.events(ddl=ddl):
         if isinstance(event, RowChange):
             yield "row", event.op, event.commit_ts, _texts(event.before), _texts(event.after)

@@ -118,10 +118,10 @@ def _decoded_batches(config: CodecConfig, case: OutputCase) -> str:
 def _transcoded_batches(case: OutputCase, target: str) -> str:
     write = writing_side(target, case.side.options.time_zone)
     batches = TranscodeBatches(case.defined, write, None, MESSAGES)
-    return _rows_of(_told(row) for batch in batches(kafka_table(case).to_batches()) for row in batch.to_pylist())
+    return _rows_of(_reported(row) for batch in batches(kafka_table(case).to_batches()) for row in batch.to_pylist())
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
+def _reported(row: dict[str, Any]) -> dict[str, Any]:
     """A row of a worker; what is not written has its kind as the detail of an error without a code."""
     error = row.pop("error")
     skipped = error["detail"] if error and error["code"] is None else None

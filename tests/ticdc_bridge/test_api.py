@@ -1,6 +1,7 @@
 """The public API: its names, and the page that promises them."""
 
 import ast
+import inspect
 import re
 
 import ticdc_bridge
@@ -22,3 +23,7 @@ def test_the_public_names() -> None:
     ) == sorted(NAMES)
     page = (ROOT / "docs" / "api.md").read_text()
     assert set(NAMES) <= set(re.findall(r"`(\w+)", page))
+    for name, arguments in re.findall(r"`(\w+)\((.*?)\)`", page):
+        if name in NAMES:
+            known = inspect.signature(getattr(ticdc_bridge, name)).parameters.keys()
+            assert set(re.findall(r"\w+", arguments)) <= known, name

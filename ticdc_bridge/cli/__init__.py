@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = PROGRAM) -> int:
         try:
             return _run(words, prog)
         finally:
-            sys.stdout.flush()  # what it still holds is written here, where a closed pipe can be told
+            sys.stdout.flush()  # what it still holds is written here, where a closed pipe can be handled
     except KeyboardInterrupt:
         namedtuple("_Evaluated", ())  # CPython dies by SIGINT where text that it evaluated was interrupted last
         return _INTERRUPTED

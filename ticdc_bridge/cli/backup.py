@@ -39,7 +39,7 @@ class Backup(CountingCommand):
         dialect.engine.dispose()
         what = f"{contents.summary()} from {mask_url(self.store)} in {self.out}"
         print_line(f"backup: {what} (sha256 of the rows {contents.sha256})")
-        return self.tell({**contents.rows, "sha256": contents.sha256})
+        return self.report({**contents.rows, "sha256": contents.sha256})
 
 
 @dataclass(kw_only=True)
@@ -68,4 +68,4 @@ class Restore(CountingCommand):
         target.close()
         what = f"{'already' if same else 'now'} holds {contents.summary()} from {self.source}"
         print_line(f"restore: {mask_url(self.store)} {what} (compared)")
-        return self.tell({**contents.rows, "sha256": contents.sha256, "written": not same})
+        return self.report({**contents.rows, "sha256": contents.sha256, "written": not same})

@@ -47,9 +47,9 @@ _SHOWN_SQL = 120  # characters of the statement in a command that is shown
 class CheckDdl(ChangefeedOptions, ServiceCommand):
     """Say what DDL would do to the changefeed, before TiDB runs it.
 
-    Statements are applied in order; each is judged against the tables as the former ones leave them. Exit code 0: all
-    are safe. 1: one would stop the changefeed. 3: one can't be judged or TiDB itself refuses it, none would stop the
-    changefeed. 2: wrong usage, or a source that can't be read.
+    Each statement is checked after the effects of those before it. Exit code 0: all are safe. 1: one would stop the
+    changefeed. 3: one can't be judged, or TiDB itself refuses it, and none would stop the changefeed. 2: wrong usage,
+    or a source that can't be read.
 
     The tables and registered schemas are those of the running service (--registry); or of a --store; or of table
     definitions (--ddl), which may be a live TiDB.

@@ -169,7 +169,7 @@ def default_database(args: Reading) -> str:
 
 
 def tables_of(args: Reading) -> TableSource | None:
-    """Of --ddl, --history, or the schema files of the folder that is read. SetupError USAGE, REGISTRY_UNREACHABLE."""
+    """From --ddl, --history, or the schema files of the folder that is read. SetupError USAGE, REGISTRY_UNREACHABLE."""
     file = None if args.ddl == Path("stream") else args.ddl
     if args.changefeed and not args.history:
         raise SetupError("USAGE", details="--changefeed NAME goes with --history URL")

@@ -50,13 +50,14 @@ Places:
 
 Exit codes:
   0 done   1 done, but some messages failed and are in the dead-letter queue
-  2 wrong usage, or something needed can't be reached
+  2 wrong usage, something needed can't be reached, or the job can't go on (STOPPED)
 """
 
 
 def formats(known: tuple[str, ...], text: str, *names: str, panel: str = INPUT, default: Any = ...) -> Any:
-    """An option that takes a format, by our name or TiCDC's."""
-    return choice(panel, known, "FORMAT", f"{text} {', '.join(known)}.", *names, read=format_name, default=default)
+    """An option that takes a format, by our name or TiCDC's. Of WRITTEN, the help leaves out what is read only."""
+    listed = ", ".join(name for name in known if known is not WRITTEN or FORMATS[name].writes)
+    return choice(panel, known, "FORMAT", f"{text} {listed}.", *names, read=format_name, default=default)
 
 
 def with_login(url: str, variable: str = "BRIDGE_REGISTRY_USER") -> str:
@@ -204,7 +205,7 @@ class SnapshotOptions(SparkConf):
     )
     changelog: str | None = option(OUTPUT, "TABLE", "A changelog, which gets a row (op R) for each row that is loaded.")
     versions: str | None = option(OUTPUT, "TABLE", "A table of row versions.")
-    engine: str = engines("Library that writes the table, as of merge.")
+    engine: str = engines("Library that writes the table, as for merge.")
     on_lossy: Literal["error", "flag"] = option(
         ERRORS, None, "What the source does not hold exactly stops the job, or is counted.", default="error"
     )
@@ -213,7 +214,7 @@ class SnapshotOptions(SparkConf):
 
 @dataclass(kw_only=True)
 class Lineage(JobCommand):
-    """Who is told what the job used."""
+    """To which service the job reports what it used."""
 
     lineage: str | None = _url(REPORTS, "Report the topics, table versions and subjects used to this service.")
     job: str | None = option(REPORTS, "NAME", "The job's name in metrics and lineage. Default: the command.")
@@ -236,7 +237,7 @@ class JobOptions(Lineage, SparkConf, Reading):
     on_lossy: Literal["error", "flag"] | None = on_lossy("error")
     dead_letter: str | None = option(
         ERRORS, "FILE|kafka:TOPIC",
-        "Where messages that fail go, with the reason. Default: OUT.dead.jsonl, of a stream the folder OUT.dead.",
+        "Where messages that fail go, with the reason. Default: OUT.dead.jsonl; for a stream the folder OUT.dead.",
     )  # fmt: skip
     spark: bool = flag(SPARK, "--spark", "Run in Spark, with the same result.")
     master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=with_retries)

@@ -21,7 +21,7 @@ from ticdc_bridge.spark_jobs.io.storage_sink import is_storage_folder
 from ticdc_bridge.spark_jobs.jobs import in_process
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
-from ticdc_bridge.spark_jobs.pipeline.progress import show_progress, tell_summary
+from ticdc_bridge.spark_jobs.pipeline.progress import print_summary, show_progress
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.storage_definitions import stated_tables
 from ticdc_bridge.spark_jobs.pipeline.table_choice import is_rule
@@ -62,7 +62,7 @@ def run_job(args: JobOptions, job: Job, statements: Sequence[DdlText] = ()) -> i
         if error.code != "USAGE":  # a mistyped command says nothing about the job
             head = lineage.head_of(args.job or args.command, args.command, args.source, args.out, job)
             stopped = {"stopped": f"{error.code}: {error.detail}"[:1000]}
-            lineage.tell(args.lineage, {**head, **stopped, "tables": [lineage.edge(None, 0)]})
+            lineage.send(args.lineage, {**head, **stopped, "tables": [lineage.edge(None, 0)]})
         raise
 
 
@@ -103,7 +103,7 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
         summary = _run(args, job, out, dead, kafka, settings)
     metrics.JobMetrics(args.metrics, name).update(summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, job, summary, dead_letter=location)
-    tell_summary(args.command, summary, table_of(table), args.json)
+    print_summary(args.command, summary, table_of(table), args.json)
     return summary.exit_code
 
 
@@ -122,7 +122,7 @@ def _check_locations(args: JobOptions, job: Job, kafka: KafkaClient, dead_letter
     if job.topic is not None:
         check_topic_rule(job.topic)
     if job.until_resolved and kafka.read is not None and kafka.read.only is None:
-        raise SetupError("USAGE", details="--until-resolved goes by one topic's watermarks: a job for each topic")
+        raise SetupError("USAGE", details="--until-resolved needs one topic's watermarks: run a job for each topic")
     names_topics = job.write is not None and format_named(job.write.format).names_topics
     if args.out == TOPIC and not (args.topic or names_topics) and locations.topic_of_location(args.source) is not None:
         raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
@@ -175,7 +175,7 @@ def _table_file(
 
         out = TableParquet(path_of(args.out), job.read)
     summary = _run(args, job, out, dead, kafka, settings)
-    out.tell(summary)
+    out.report(summary)
     return summary
 
 

@@ -84,10 +84,10 @@ class CountingCommand(ServiceCommand):
 
     json: bool = AS_JSON
 
-    def tell(self, counts: Mapping[str, Any], exit_code: int | None = 0) -> int:
+    def report(self, counts: Mapping[str, Any], exit_code: int | None = 0) -> int:
         """With --json, the counts in one line on stderr. The exit code."""
-        from ticdc_bridge.spark_jobs.pipeline.progress import tell_counts
+        from ticdc_bridge.spark_jobs.pipeline.progress import print_counts
 
         if self.json:
-            tell_counts(type(self).__name__.lower(), {**counts, "exit_code": exit_code or 0}, True)
+            print_counts(type(self).__name__.lower(), {**counts, "exit_code": exit_code or 0}, True)
         return exit_code or 0

@@ -19,12 +19,13 @@ class Serve(StoreOptions, KafkaOptions, ServiceCommand):
 
     Point TiCDC at it with  --schema-registry http://HOST:8081 , and any Confluent client with the same URL.
 
-    Every option can come from the environment as BRIDGE_NAME; the names SCHEMA_REGISTRY_LISTENERS,
-    SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL and KARAPACE_HOST, _PORT, _COMPATIBILITY are understood too.
-    When it is ready, one line on stderr says where it listens.
+    Every option can come from the environment as BRIDGE_NAME. Variables of Confluent's registry and Karapace, such as
+    SCHEMA_REGISTRY_LISTENERS and KARAPACE_PORT, are understood too (docs/registry.md, Settings). When it is ready, one
+    line on stderr says where it listens.
 
     Examples:
-      curl http://127.0.0.1:8081/subjects
+      ticdc-bridge serve --host 0.0.0.0 --store sqlite:////data/registry.db --auth-file users
+      ticdc-bridge serve --bootstrap-servers localhost:9092 --track shop=kafka:shop
     """
 
     prefix: ClassVar[str] = "can't start: "
@@ -40,13 +41,13 @@ class Serve(StoreOptions, KafkaOptions, ServiceCommand):
     track: str | None = option(
         None, "[NAME=]kafka:T|CONFIG", "Follow changefeeds into table histories: topics, or a TOML file. [none]"
     )
-    log_format: str | None = option(None, "text|json", "text or json: one object a line. [BRIDGE_LOG_FORMAT, text]")
+    log_format: str | None = option(None, "text|json", "text, or json: one object per line. [BRIDGE_LOG_FORMAT, text]")
     access_log: bool | None = option(
         None, None, "Log every request. [BRIDGE_ACCESS_LOG, no]", "--access-log/--no-access-log"
     )
     auth_file: str | None = option(
         ACCESS, "FILE",
-        "Users who may log in: NAME:HASH a line, as htpasswd -B writes them. [BRIDGE_AUTH_FILE, none: anybody]",
+        "Users who may log in: one NAME:HASH per line, as htpasswd -B writes them. [BRIDGE_AUTH_FILE, none: anybody]",
     )  # fmt: skip
     acl_file: str | None = option(
         ACCESS, "FILE", "Who may do what to which subjects, as TOML. [BRIDGE_ACL_FILE, none: everything]"

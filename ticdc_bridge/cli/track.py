@@ -81,7 +81,7 @@ class Track(StoreOptions, KafkaOptions, CountingCommand):
         ).check()  # fmt: skip
         progress = _run(settings, changefeed, _parse_until(self.until_resolved), self.until_end)
         counts = {name: getattr(progress, name) for name in _COUNTS}
-        return self.tell(counts, _NOT_ALL if progress.errors or progress.failed else 0)
+        return self.report(counts, _NOT_ALL if progress.errors or progress.failed else 0)
 
 
 class TrackCommand(Command):

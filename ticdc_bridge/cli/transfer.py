@@ -49,7 +49,7 @@ class Transfer(StoreOptions, KafkaOptions, CountingCommand):
     ca: Path | None = option(REGISTRIES, "FILE", "Certificates to trust (PEM) instead of the system's.")
     wait: float = option(
         REGISTRIES, "TIME", "How long to try again where a registry can't be reached: 30s, 10m.",
-        "--registry-wait", "--wait", parser=seconds, default=30.0,
+        "--registry-wait", "--wait", parser=seconds, default="30s",
     )  # fmt: skip
     dry_run: bool = flag(OUTPUT, "--dry-run", "Say what would be done; write nothing.")
     skip_broken: bool = flag(
@@ -75,7 +75,7 @@ class Transfer(StoreOptions, KafkaOptions, CountingCommand):
 
         before = signal.signal(signal.SIGTERM, interrupt)
         try:
-            return self.tell(self.counts, self.run())
+            return self.report(self.counts, self.run())
         except BridgeError as error:
             exit_with(error.detail if isinstance(error, SetupError) else f"{name}: {error.detail}")
         except KeyboardInterrupt:

@@ -39,7 +39,7 @@ def library() -> Any:
 def make_client(kind: Callable[[dict[str, Any]], Any], settings: Mapping[str, Any]) -> Any:
     """A client of a kind, such as `library().Consumer`. Raises SetupError for settings that librdkafka does not take.
 
-    Connection trouble is told once, by the call that fails, unless the settings have an `error_cb`.
+    A connection error is raised once, by the call that fails, unless the settings have an `error_cb`.
     """
     try:
         return kind({"error_cb": lambda _error: None, **settings, "log_level": 0})
@@ -474,7 +474,7 @@ class TopicChoice:
         return counts
 
     def spark_options(self) -> dict[str, str]:
-        """Of Spark's Kafka source."""
+        """The options of Spark's Kafka source."""
         if self.pattern is not None:
             return {"subscribePattern": f"(?!__)(?:{self.pattern.pattern})"}
         return {"subscribe": ",".join(self.names)}

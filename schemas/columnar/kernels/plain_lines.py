@@ -277,7 +277,7 @@ _REPORTED = tuple(np.frombuffer(text, np.uint8) for text in (b'"ts_ms": ', b'"st
 
 @jit_allocating
 def extras(data: Array, first: Array, last: Array, out: Array, ends: Array, left: Array) -> None:
-    """Of each message data[first:last], which is sound JSON; left: of those that it can't be told of."""
+    """The extras of each message data[first:last], which is valid JSON; left: messages whose extras are not certain."""
     to = 0
     spans = np.zeros((3, 2), np.int64)
     for row in range(first.shape[0]):

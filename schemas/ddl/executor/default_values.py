@@ -24,7 +24,7 @@ _LEADING_NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re
 
 
 def with_default(column: Column, default: DefaultValue) -> Column:
-    """The column with its default. DDL_NOT_APPLICABLE where the value is none of its type."""
+    """The column with its default. DDL_NOT_APPLICABLE where the value does not fit its type."""
     column = replace(column, default_unzoned=False, default_dropped=False)
     if default.kind == "null":
         return replace(column, has_default=False, default=None, default_is_expr=False)

@@ -8,7 +8,7 @@ from ticdc_bridge.schemas.model.table import ForeignKey, Table, TableDetails, Ta
 
 
 def details_of_create(s: statements.CreateTable, table: Table) -> TableDetails:
-    """Of a CREATE TABLE that gave this table."""
+    """The details of a CREATE TABLE that gave this table."""
     clustered = next((column.clustered for column in s.columns if column.primary_key), None)
     details = TableDetails(clustered, _known(s.partitioned_by, table), partitioning=s.partitioning)
     for index in s.indexes:
@@ -17,7 +17,7 @@ def details_of_create(s: statements.CreateTable, table: Table) -> TableDetails:
 
 
 def details_after(table: Table, clauses: Iterable[statements.Clause]) -> TableDetails | None:
-    """Of a table (as it is after the clauses, with the details from before them); None where they are not known."""
+    """The details of a table as it is after the clauses, with those from before them; None where they are not known."""
     details = table.details
     if details is None:
         return None

@@ -81,7 +81,7 @@ class LexicalMode:
 
     @classmethod
     def of_sql_mode(cls, sql_mode: str = "") -> LexicalMode:
-        """Of a sql_mode such as "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"."""
+        """The mode of a sql_mode such as "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"."""
         words = {word.strip().upper() for word in sql_mode.split(",")}
         ansi = bool(words & ANSI_MODES)
         return cls(

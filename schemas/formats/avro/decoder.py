@@ -64,7 +64,7 @@ class DefinitionsOfRecords:
         return None, None if other is None else self._join(record, other)[1]
 
     def _by_types(self, record: RecordReader) -> TableVersion | None:
-        """Of versions with the record's columns, what those say whose types are the record's (`_agreed`); None where
+        """Among versions with the record's columns, what those say whose types are the record's (`_agreed`); None where
         nothing says which of them the record is of.
         """
         if not isinstance(self._tables, TableVersions):

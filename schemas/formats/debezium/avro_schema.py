@@ -43,7 +43,7 @@ class RecordSchemas:
 
 
 def row_schemas(table: Table, options: Options, cluster_id: str) -> RecordSchemas:
-    """Of a row. WireError TYPE_UNKNOWN for a type that is not certain, MALFORMED where two names become one.
+    """A row's schemas. WireError TYPE_UNKNOWN for a type that is not certain, MALFORMED where two names become one.
 
     Virtual columns are left out: TiCDC lists them twice, which is no Avro schema, so it has none for such a table.
     """
@@ -59,14 +59,14 @@ def row_schemas(table: Table, options: Options, cluster_id: str) -> RecordSchema
 
 
 def watermark_schemas(cluster_id: str) -> RecordSchemas:
-    """Of a watermark."""
+    """The schemas of a watermark."""
     name = f"{sanitise_name(cluster_id)}.watermark"
     fields = [_source(name), *json_form.envelope_tail()]
     return _texts({"name": name + ".Key", "fields": []}, {"name": name + ".Envelope", "version": 1, "fields": fields})
 
 
 def ddl_schemas(db: str, cluster_id: str) -> RecordSchemas:
-    """Of a DDL message; the value's schema names the database."""
+    """The schemas of a DDL message; the value's schema names the database."""
     pieces = [sanitise_name(cluster_id), sanitise_name(db)]
     return _texts(schema_changes.key(), schema_changes.value(_source(".".join(p for p in pieces if p))))
 

@@ -163,8 +163,8 @@ _NANO_MAX = (1 << 63) - 1
 class ConnectForm:
     """Where a value goes.
 
-    signed64: BIGINT UNSIGNED over 2^63-1 is "told" by the schema where it is negative, or "refused" by the encoder;
-    else it is lost, and this is what would tell it.
+    signed64: BIGINT UNSIGNED over 2^63-1 is "marked" by the schema where it is negative, or "refused" by the encoder;
+    else it is lost, and this is what would mark it.
     raw_text: text that is not UTF-8 can be written byte for byte. same_format: it may, as the message said it so.
     binary: text form of bytes. required: NOT NULL columns are declared so. escapes: readers take an ENUM's backslashes
     for escapes.
@@ -241,7 +241,7 @@ def _integer(to: ConnectForm, text: str, flag: Flag) -> Any:
         return number
     if to.signed64 == "refused":
         raise ValueError(f"{text} is above 2^63-1: set avro_bigint_unsigned_handling_mode to string")
-    if to.signed64 != "told":
+    if to.signed64 != "marked":
         details = (
             f"{text} is written as a negative int64 and nothing in the message says that it is unsigned: "
             f"{to.signed64}, or {Hint.ON_LOSSY_FLAG}"

@@ -128,7 +128,7 @@ def column_of_field(field: Mapping[str, Any]) -> Column:
     elif semantic.endswith(".MicroTimestamp"):
         scale = 6
     elif type_.kind is Kind.FLOAT and connect == "double":
-        scale = 0  # FLOAT(M,D); D itself is not told
+        scale = 0  # FLOAT(M,D); D itself is not sent
     elif semantic == DECIMAL:
         length, scale = int(parameters["precision"]), int(parameters["scale"])
     elements: tuple[str, ...] = ()
@@ -189,7 +189,7 @@ def _integer(column: Column, value: Any) -> tuple[Value, str]:
     if -(1 << 63) <= number < 0 and column.unsigned and bits == 64:
         number += 1 << 64  # BIGINT UNSIGNED travels as int64
     values.check_range(number, bits, column.unsigned)
-    # Without a definition nobody knows whether a negative int64 is a BIGINT or a BIGINT UNSIGNED over 2^63-1.
+    # Without a definition it is not known whether a negative int64 is a BIGINT or a BIGINT UNSIGNED over 2^63-1.
     return str(number), "sign_unknown" if number < 0 and column.vague and column.type.bits == 64 else ""
 
 
@@ -338,7 +338,7 @@ def writer(column: Column, extension: bool, lossy: bool, same_format: bool = Fal
     lossy: write as TiCDC does what can't be kept exactly. same_format: of rows that were TiCDC's messages of this
     format, which become the same again: it writes bytes that are not UTF-8 as they are.
     """
-    signed64 = "told" if extension else "set enable_tidb_extension"
+    signed64 = "marked" if extension else "set enable_tidb_extension"
     connect, semantic, _ = publish.connect_type(column)
     settings: dict[str, Any] = {"raw_text": False, "same_format": same_format, "escapes": False}
     write = value_writer(ConnectForm(column, connect, semantic, lossy, signed64, **settings))

@@ -47,7 +47,7 @@ def is_base64(column: Column, varchar_base64: bool) -> bool:
 
 
 def _integer(bits: int, unsigned: bool, either: bool) -> Callable[[str], str]:
-    """either: without flags (old releases) nobody knows the sign, so both ranges are allowed."""
+    """either: without flags (old releases) the sign is not known, so both ranges are allowed."""
     low = 0 if unsigned else -(1 << bits - 1)
     high = 1 << bits if unsigned or either else 1 << bits - 1
 

@@ -38,7 +38,7 @@ def table_of(schema: Any, avro: bool) -> tuple[Table, int] | None:
     avro: it comes from the Avro encoding, where a BIT default is its bytes; in JSON it is a number.
 
     TiCDC makes up a last index "primary" where the table has no index PRIMARY: for a clustered integer key, and for a
-    table without primary key, of its first NOT NULL unique key. The latter is told by that key having the same columns.
+    table without primary key, of its first NOT NULL unique key. The latter is seen by that key having the same columns.
 
     KeyError, TypeError or ValueError where TiCDC would not write it.
     """
@@ -111,7 +111,7 @@ def _scale(kind: Kind, length: int | None, decimal: int | None) -> int | None:
     if kind in _LENGTHS:
         beyond = (length or _LENGTHS[kind]) - _LENGTHS[kind]
         return decimal if decimal is not None else max(beyond - 1, 0)
-    # FLOAT(M,D) is a double to Debezium; D itself is not told.
+    # FLOAT(M,D) is a double to Debezium; D itself is not sent.
     return 0 if kind is Kind.FLOAT and length not in (None, _PLAIN_FLOAT) else None
 
 

@@ -81,7 +81,7 @@ class SqlModes(NamedTuple):
 
     @classmethod
     def of(cls, sql_mode: str | None) -> SqlModes:
-        """Of a sql_mode; None is TiDB's default."""
+        """The rules of a sql_mode; None is TiDB's default."""
         if sql_mode is None:
             return cls()
         words = {word.strip().upper() for word in sql_mode.split(",")}
@@ -245,7 +245,7 @@ def called_functions(expression: str) -> set[str]:
 
 
 def of_functions(expression: str, disallowed: Refusal) -> Iterator[Refusal]:
-    """Of TiDB's text of a generated column or an index. disallowed: the error for a function that neither may call."""
+    """The refusal of a generated column's or index's text. disallowed: the error for such a function."""
     names = called_functions(expression)
     if names & _DISALLOWED or any(map(_SPATIAL.fullmatch, names)):
         yield disallowed

@@ -330,7 +330,7 @@ class _Parser:
         return definition
 
     def check_full_name(self, namespace: str, name: str) -> None:
-        """Of a namespace dots at the end are not looked at, as Java's `split` leaves them out."""
+        """Dots at the end of a namespace are ignored, as Java's `split` leaves them out."""
         for word in namespace.rstrip(".").split(".") if namespace.strip(".") else ():
             self.check_name(word, f'Namespace part "{word}" is invalid: ')
         self.check_name(name)
@@ -416,7 +416,7 @@ _LAST_UNIT = "\uffff"  # Java looks at UTF-16 units, and half of a longer charac
 
 
 def check_names(types: Iterable[NamedType]) -> None:
-    """Of types, their fields and symbols; namespaces may be anything. Raises AvroSchemaError."""
+    """Checks the names of types, their fields and symbols; namespaces may be anything. Raises AvroSchemaError."""
     for type_ in types:
         check_name(type_.name)
         for field in type_.fields if isinstance(type_, Record) else ():

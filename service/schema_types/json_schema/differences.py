@@ -1,4 +1,4 @@
-"""The differences between JSON schemas that matter: what is told apart, and Confluent's texts for it.
+"""The differences between JSON schemas that matter: which are distinguished, and Confluent's texts for them.
 
 Differences that never matter (a longer maxLength, a new description …) have no row: they are not reported.
 """

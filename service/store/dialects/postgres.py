@@ -226,7 +226,7 @@ class ChangeCounter:
             self._seen, self._committing = max(self._seen, number), 0
 
     def note_doubt(self) -> None:
-        """The transaction failed, or nobody knows: if its number shows up, take it for another's."""
+        """The transaction failed, or that is not known: if its number shows up, take it for another's."""
         with self._lock:
             self._committing = 0
 

@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of, spark_schema_of
 from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema, metric, tidb_row
-from ticdc_bridge.spark_jobs.arrow.worker_functions import rescue
+from ticdc_bridge.spark_jobs.arrow.worker_functions import decode_refused
 from ticdc_bridge.spark_jobs.pipeline.avro_versions import WriterSchema, newest_of, registered_versions
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
@@ -166,7 +166,7 @@ class AvroPlan:
         row = tidb_row(self.table, certain=False)
         schema = change_schema(arrow_type_of(row.jsonValue()), headers=False)
         kind = spark_schema_of(schema)  # without metadata, which do not come back from Python
-        rescuer = rescue(self.config, self.table, arrow_type_of(kind.jsonValue()))
+        rescuer = decode_refused(self.config, self.table, arrow_type_of(kind.jsonValue()))
         topic = F.when(F.col("kind").isNull(), F.coalesce("source.topic", F.lit("")))
         none = F.lit(None).cast("array<struct<key:string,value:binary>>")
         headers = F.col("headers") if "headers" in events.columns else none

@@ -340,7 +340,7 @@ def test_a_type_without_a_namespace_is_known_within_one() -> None:
         assert read(b"\x02\x04", 0) == ({"p": {"x": 1}, "q": {"x": 2}}, 2)
 
 
-def test_what_can_not_be_resolved_is_told_with_its_subjects() -> None:
+def test_what_can_not_be_resolved_is_reported_with_its_subjects() -> None:
     a, b = Reference("n.B", "b", 2), Reference("n.A", "a", 1)
     circle = {"b": ReferringSchema('{"type":"record"}', (b,)), "a": ReferringSchema('"int"', (a,))}
     with pytest.raises(ValueError, match=r"in a circle: b version 2, which refers to a version 1, .* b version 2"):

@@ -14,7 +14,7 @@ from tests.support.hostile import hostile
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, change, column, payload, table
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.formats.format_table import FORMATS, WRITTEN
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.inspect.losses import LOSSES
 from ticdc_bridge.schemas.model.errors import LossyError, WireError
 from ticdc_bridge.schemas.model.event import Watermark
@@ -43,7 +43,8 @@ def check_format(name: str) -> None:
     assert {"wide", "evolution", "pk_int"} <= starts, f"tests/golden/{name} lacks a case that every format has"
     assert next(hostile(name, 1024), None), "tests/support/hostile.py has no hostile message of it"
     golden = Golden(name, WIDE[name])
-    found = {sniff(m.key, m.value, lambda i: golden.schemas.by_id(i, "")).format for m in golden.messages()} - {None}
+    by_id = golden.schemas.by_id
+    found = {detect_format(m.key, m.value, lambda i: by_id(i, "")).format for m in golden.messages()} - {None}
     assert found == {_READ_AS.get(name, name)}, "inspect/format_detection.py does not tell it, or takes it for another"
 
 
@@ -99,7 +100,7 @@ def test_text_for_a_bit_column_is_named_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["avro", "debezium"])
-def test_missing_column_and_null_are_told_apart(name: str) -> None:
+def test_missing_column_and_null_are_distinguished(name: str) -> None:
     columns = table(column("v", "int"))
     error = Pair(name).refusal(change(columns, {}))
     assert (error.code, error.fields) == ("INVALID_VALUE", {"column": "v", "details": "the event does not carry it"})

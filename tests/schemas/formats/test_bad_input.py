@@ -1,8 +1,8 @@
 """Damage to golden messages of every format: WireError or an event, never anything else, and the next message is read.
 
 The connector's messages (debezium-mysql) are damaged in debezium/test_bad_debezium.py, what stands around the
-decoders (auto, sniff, explain, claim-checks, checksums, DDL) in tests/schemas/inspect/test_bad_messages.py. How much
-runs: tests/support/fuzz.py.
+decoders (auto, detection, explain, claim-checks, checksums, DDL) in tests/schemas/inspect/test_bad_messages.py. How
+much runs: tests/support/fuzz.py.
 """
 
 import json

@@ -363,7 +363,7 @@ def _cells(golden: Golden, ddl: bool) -> Iterator[tuple[str, Any, Any, Any, list
                     yield f"{line['offset']} {image}.{name}", column, value, got, line["flags"]
 
 
-def _told(column: Any, want: Any, got: Any, flags: list[str], typed: bool, extension: bool) -> bool:
+def _flagged(column: Any, want: Any, got: Any, flags: list[str], typed: bool, extension: bool) -> bool:
     """True if the reader of a value that differs from the row's can know it."""
     name = column.name
     if want is None:
@@ -399,7 +399,8 @@ def test_debezium_value_that_is_not_the_rows_has_its_flag(golden: Golden, ddl: b
     unflagged = [
         f"{where}: {want!r} → {got!r} {flags}"
         for where, column, want, got, flags in _cells(golden, ddl)
-        if not equal(column, want, got) and not _told(column, want, got, flags, typed=ddl, extension=ddl or extension)
+        if not equal(column, want, got)
+        and not _flagged(column, want, got, flags, typed=ddl, extension=ddl or extension)
     ]
     assert unflagged == []
 

@@ -88,7 +88,7 @@ def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -
 @pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
 @PARTS
 @pytest.mark.parametrize("source", READ)
-def test_every_row_comes_back_or_its_loss_is_told(source: str, defined: bool, form: str, more: bool) -> None:
+def test_every_row_comes_back_or_its_loss_is_reported(source: str, defined: bool, form: str, more: bool) -> None:
     tally, wrong = Tally(), list[str]()
     for golden in chosen(source, more):
         passage = Passage(form, golden.zone, golden.definitions if defined else None)
@@ -156,7 +156,7 @@ def connector_rows(setting: str, defined: bool) -> list[tuple[RowChange, Message
 @each("form", [*FORMS, *MORE_FORMS] if WHOLE else [*FORMS])
 @pytest.mark.parametrize("defined", [True, False], ids=["ddl", "messages"])
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_every_row_of_the_connector_comes_back_or_its_loss_is_told(setting: str, defined: bool, form: str) -> None:
+def test_every_row_of_the_connector_comes_back_or_its_loss_is_reported(setting: str, defined: bool, form: str) -> None:
     tally, passages, last = Tally(), dict[int, Passage](), Passage(form, "UTC", None)
     for event, origin in connector_rows(setting, defined):
         if event.table_version is not None and id(event.table) not in passages:

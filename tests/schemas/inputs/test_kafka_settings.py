@@ -82,7 +82,7 @@ ONE_WAY: dict[str, tuple[Settings, Settings, Settings]] = {
 
 
 @each(("given", "ours", "theirs"), ONE_WAY.values(), ids=ONE_WAY)
-def test_what_only_one_client_is_told(given: Settings, ours: Settings, theirs: Settings) -> None:
+def test_settings_of_one_client_alone(given: Settings, ours: Settings, theirs: Settings) -> None:
     assert settings_for_librdkafka(given) == ours
     assert settings_for_java(given) == theirs
 

@@ -1,4 +1,4 @@
-"""Damaged messages through what stands around the decoders: auto, sniff, explain, claim-checks, checksums, DDL."""
+"""Damaged messages through what stands around the decoders: auto, detection, explain, claim-checks, checksums, DDL."""
 
 import base64
 import random
@@ -13,7 +13,7 @@ from tests.support.each import each
 from tests.support.golden import READ, Golden, cases
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain, traces
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.model.errors import BridgeError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
@@ -41,8 +41,8 @@ def _each(format_: str, seed: str, count: int, found: Found | None = None) -> li
 @fuzz.mutated
 @pytest.mark.parametrize("format_", READ)
 def test_auto_and_sniff(format_: str, mutations: int) -> None:
-    """auto says what the format's own decoder says, or that it can't tell; sniff raises nothing."""
-    with fuzz.counted("mutations, auto and sniff") as ran:
+    """auto says what the format's own decoder says, or that it can't tell; detect_format raises nothing."""
+    with fuzz.counted("mutations, auto and detect_format") as ran:
         for golden, messages in _each(format_, "auto", mutations // len(READ)):
             image = golden.side()
             schema_of: Callable[[SchemaId], str] = lambda i, row_image=image: row_image.schemas.by_id(i, "")  # type: ignore[misc] # noqa: E731
@@ -50,12 +50,12 @@ def test_auto_and_sniff(format_: str, mutations: int) -> None:
             for message in golden.messages() if FORMATS[format_].in_order else ():
                 assert fuzz.lines(auto, message) == fuzz.lines(own, message)
             for message in messages:
-                found = sniff(message.key, message.value)
+                found = detect_format(message.key, message.value)
                 assert found.reason
                 printed = fuzz.lines(auto, message)
                 ran["error" if fuzz.is_error(printed) else "event"] += 1
                 try:
-                    error_text = sniff(message.key, message.value, schema_of).format
+                    error_text = detect_format(message.key, message.value, schema_of).format
                 except WireError:  # of schema_of
                     continue
                 if error_text == format_ and not FORMATS[format_].in_order:

@@ -63,7 +63,7 @@ def test_zone_matters() -> None:
     assert [c.outcome for c in checksum.verify(replace(first, zone="UTC"))] == ["mismatch"]
 
 
-def test_what_can_not_be_computed_is_told() -> None:
+def test_what_can_not_be_computed_is_reported() -> None:
     known = table(column("id", "int"), column("e", "enum", elements=("a",)))
     extra = {"checksum": {"version": 0, "corrupted": True, "current": 1, "previous": None}}
     event = RowChange("avro", known, "c", 1, None, {"id": "1", "e": "zz"}, ("id",), "UTC", extra=extra)

@@ -15,7 +15,7 @@ from tests.support.golden import GOLDEN, READ, Golden, cases
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inspect.auto_decoder import AutoDecoder
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
@@ -31,7 +31,7 @@ def test_every_message_of_ticdc(name: str) -> None:
     for golden in cases(name):
         schemas = golden.schemas if "avro" in name else FileSchemas([])
         for message in golden.messages():
-            found = sniff(message.key, message.value, lambda i, known=schemas: known.by_id(i, ""))  # type: ignore[misc]
+            found = detect_format(message.key, message.value, lambda i, known=schemas: known.by_id(i, ""))  # type: ignore[misc]
             seen += 1
             if found.format is None:
                 reasons[found.reason] += 1
@@ -69,7 +69,7 @@ MYSQL = [p for p in sorted((GOLDEN / "debezium-mysql").glob("*.jsonl.gz")) if "a
 @each("path", MYSQL, ids=lambda p: p.name)
 def test_every_message_of_debeziums_connector(path: Path) -> None:
     for message, schemas in _mysql(path):
-        found = sniff(message.key, message.value, schemas.__getitem__)  # type: ignore[arg-type]
+        found = detect_format(message.key, message.value, schemas.__getitem__)  # type: ignore[arg-type]
         assert found.format == "debezium-mysql" or found.reason == EMPTY, found
 
 
@@ -92,14 +92,14 @@ def test_every_message_of_debeziums_connector(path: Path) -> None:
         (None, b"\x1f\x8b\x08", None, "gzip"),
     ],
 )  # fmt: skip
-def test_what_is_told(key: bytes | None, value: bytes | None, format_: str | None, reason: str) -> None:
-    found = sniff(key, value)
+def test_what_is_reported(key: bytes | None, value: bytes | None, format_: str | None, reason: str) -> None:
+    found = detect_format(key, value)
     assert (found.format, reason in found.reason) == (format_, True), found
 
 
 @each("schema", ["", "[]", "1", '{"type":"record","name":"a","fields":[]}', "[" * 5000, '"string"'])
 def test_schemas_of_others(schema: str) -> None:
-    assert sniff(None, b"\x00\x00\x00\x00\x07x", lambda _: schema).format is None
+    assert detect_format(None, b"\x00\x00\x00\x00\x07x", lambda _: schema).format is None
 
 
 def test_damaged_messages_raise_nothing() -> None:
@@ -113,7 +113,7 @@ def test_damaged_messages_raise_nothing() -> None:
         for _ in range(rng.choice((1, 2, 4))):
             value[rng.randrange(len(value))] = rng.randrange(256)
         cut = bytes(value[: rng.choice((len(value), rng.randrange(len(value) + 1)))])
-        assert sniff(message.key, cut, lambda _: "").reason
+        assert detect_format(message.key, cut, lambda _: "").reason
         decode_message(decoder, replace(message, value=cut))
 
 

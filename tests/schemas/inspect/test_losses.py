@@ -312,7 +312,7 @@ def _event_of(example: Example) -> RowChange:
 
 
 @each("loss", LOSSES, ids=lambda loss: f"{loss.row}-{loss.what}")
-def test_each_loss_is_told(loss: Loss) -> None:
+def test_each_loss_is_reported(loss: Loss) -> None:
     """The example is refused with the row's code, or what is written (or read again) has the row's flag."""
     example = EXAMPLES[loss.what]
     event = _event_of(example)

@@ -170,7 +170,7 @@ def test_versions_link_to_the_subjects_they_were_registered_as(client: Client) -
     assert client.get("/history/drift?registry=false").json.get("registry") is None
 
 
-def test_tables_that_avro_names_alike_are_told_apart_by_the_topic(client: Client) -> None:
+def test_tables_that_avro_names_alike_are_distinguished_by_the_topic(client: Client) -> None:
     for name in ("a-b", "a_b", "a$b"):
         statement(client, T0, f"CREATE TABLE `{name}` (id int PRIMARY KEY, v varchar(9))")
     schema = client.get(f"/history/shop/a_b/at/{T0 + 1}").json["avro"][0]["value"]

@@ -329,7 +329,7 @@ def every(tmp_path: Path) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     return sorted(sorted(found, reverse=True), key=lambda entry: order.index(entry[0])), app.openapi()["paths"]
 
 
-def test_nobody_is_told_of_a_hidden_subject(places: tuple[Place, Place], tmp_path: Path) -> None:
+def test_nobody_learns_of_a_hidden_subject(places: tuple[Place, Place], tmp_path: Path) -> None:
     existing, absent = places
     table, described = every(tmp_path)
     wrong: list[str] = []

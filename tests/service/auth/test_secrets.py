@@ -78,7 +78,7 @@ def refused(function: Callable[[], object]) -> str:
 
 def warned(url: str) -> str:
     with redirect_stderr(io.StringIO()) as error_text:
-        lineage.tell(url, {})
+        lineage.send(url, {})
     return error_text.getvalue()
 
 

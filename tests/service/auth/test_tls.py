@@ -183,7 +183,7 @@ def test_what_serve_says(tmp_path: Path, authority: Authority) -> None:
         warned = [line for line in lines if "warning" in line]
         assert [str(warning) in line for line in warned] == ([True] if warning else []), (arguments, lines)
     assert started(tmp_path, "--acl-file", settings["acl_file"]) == [
-        "ticdc-bridge: can't start: --acl-file needs --auth-file or --tls-client-ca: nobody would be known\n"
+        "ticdc-bridge: can't start: --acl-file needs --auth-file or --tls-client-ca: without them no user is known\n"
     ]
 
 

@@ -53,7 +53,7 @@ def test_the_protocol_of_the_uri_wins_and_is_said() -> None:
 
 
 @each(("uri", "config", "severity", "words"), [
-    ("kafka://k/t?protocol=avro&enable-tidb-extention=true", "", "warning", "passes over in silence"),
+    ("kafka://k/t?protocol=avro&enable-tidb-extention=true", "", "warning", "ignores without a warning"),
     ("kafka://k/t?protocol=avro&force-replicate=true", "", "warning", "a setting of the file: force-replicate"),
     ("kafka://k/t?protocol=avro&enable-tidb-extension=yes", "", "error", "true or false is needed"),
     ("kafka://k/t?protocol=avro&max-message-bytes=many", "", "error", "a number is needed"),

@@ -60,7 +60,7 @@ def test_scripts(sql: str, number: int) -> None:
     assert number <= 0 or number in [refusal["number"] for refusal in last["refusals"]]
 
 
-def test_a_mode_that_is_not_known_is_told() -> None:
+def test_a_mode_that_is_not_known_is_reported() -> None:
     sql = "SET sql_mode = CONCAT(@@sql_mode, ',ANSI'); ALTER TABLE t ADD c INT"
     form = check(CheckInput(sql, "shop", with_snapshots(new_catalog(), TABLES, "shop"), feed()), nothing_registered())
     assert "sql_mode is not known here" in form.form()["statements"][0]["reason"]

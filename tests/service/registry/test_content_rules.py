@@ -43,7 +43,7 @@ def test_metadata_from_the_config(registry: Registry) -> None:
     assert lookup(registry, "s", NewSchema('"int"')).stored.version == 1
 
 
-def test_an_unknown_type_is_told_before_what_it_refers_to(registry: Registry) -> None:
+def test_an_unknown_type_is_reported_before_what_it_refers_to(registry: Registry) -> None:
     with pytest.raises(RegistryError) as caught:
         register(registry, "s", NewSchema("<x/>", "XML", (Reference("R", "gone", 1),)))
     assert (caught.value.code, caught.value.detail) == ("INVALID_SCHEMA", "Invalid schema type XML")

@@ -204,7 +204,7 @@ def test_settings_know_the_same_levels() -> None:
         assert Settings(compatibility=name.lower()).compatibility == name
 
 
-def test_equal_types_in_two_places_are_told_apart() -> None:
+def test_equal_types_in_two_places_are_distinguished() -> None:
     """Equal column types are one node in memory; what is wrong with them is said of each place."""
     unions = [["null", "int"], ["null", "string"]]
     old, new = (

@@ -117,7 +117,7 @@ def test_what_column_selectors_leave_out_is_no_drift(tmp_path: Path) -> None:
         assert seen.drift == drift, columns
 
 
-def test_a_lost_alter_is_told_to_whoever_asks_for_the_version(tmp_path: Path) -> None:
+def test_a_lost_alter_is_reported_to_whoever_asks_for_the_version(tmp_path: Path) -> None:
     seen = tracked(tmp_path, [alter(10, CREATE), row(20), row(50, NOTE), row(60, NOTE), resolved(T0 + 100)])
     assert seen.drift == 1
     question = {"db": "shop", "sql": "ALTER TABLE orders ADD COLUMN x INT NULL",

@@ -183,6 +183,14 @@ def test_lineage_keeps_the_changefeed(tmp_path: Path) -> None:
         for topic in ("topic-x", "topic-z"):
             reported = {"topic": topic, "db": "d", "table": "t", "table_version": T0, "schema_id": None, "rows": 1}
             assert client.send("POST", "/lineage", {**head, "tables": [reported]}).status == 200
+        for rows in (2, 3):
+            more = {**reported, "table": f"of{rows}", "rows": rows}
+            assert client.send("POST", "/lineage", {**head, "tables": [more]}).status == 200
+        for order in ("-rows", "rows"):
+            text = client.send("GET", f"/ui/lineage?topic=topic-z&sort={order}").body.decode()
+            counts = re.findall(r'data-label="Rows" class="number">(\d+)', text)
+            assert counts == sorted("123", reverse=order == "-rows")
+            assert f"?topic=topic-z&amp;sort={'rows' if order == '-rows' else '-rows'}" in text
         for query, feeds in (("", ["x%26y", "z"]), ("?changefeed=x%26y", ["x%26y"]), ("?changefeed=z", ["z"])):
             text = client.send("GET", f"/ui/lineage{query}").body.decode()
             assert re.findall(r'href="/ui/tables/d/t\?changefeed=([^"]*)"', text) == feeds

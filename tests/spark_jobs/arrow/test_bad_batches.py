@@ -19,7 +19,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.writer import json_line
-from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches, rescue
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches, decode_refused
 from ticdc_bridge.spark_jobs.io.message_files import message_line, parse_line
 from ticdc_bridge.spark_jobs.jobs import in_process
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
@@ -148,7 +148,7 @@ def _batches(messages: list[Message], size: int = 7, lines: bool = False) -> Ite
 
 def _pieces(golden: Golden, batches: Iterable[Any]) -> list[dict[str, Any]]:
     run = PieceBatches(Job(golden.side()), "text", PIECES)
-    return [row for batch in run(batches) for row in batch.to_pylist() if row["kind"] != "told"]
+    return [row for batch in run(batches) for row in batch.to_pylist() if row["kind"] != "counts"]
 
 
 @EACH
@@ -198,7 +198,7 @@ def test_workers_of_the_api(golden: Golden) -> None:
         kind = pa.struct([("kind", pa.string()), ("error", pa.struct([("code", pa.string())]))])
         keys, values = (pa.array([getattr(m, field) for m in messages], pa.binary()) for field in ("key", "value"))
         topics, headers = pa.array(["t"] * len(messages)), pa.nulls(len(messages))
-        found = rescue(golden.side(), table, kind)(keys, values, topics, headers).to_pylist()
+        found = decode_refused(golden.side(), table, kind)(keys, values, topics, headers).to_pylist()
         assert [r["kind"] == "error" for r in found] == [not good for good in own]
 
 

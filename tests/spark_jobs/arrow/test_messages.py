@@ -195,7 +195,7 @@ def _pieces(job: Job, batch: Any, kernels: bool = True) -> tuple[list[dict[str, 
         for made in PieceBatches(job, "text", PIECES)([batch]):
             rows += made.to_pylist()
     reported = rows.pop()
-    assert (reported["kind"], reported["number"]) == ("told", batch.num_rows)
+    assert (reported["kind"], reported["number"]) == ("counts", batch.num_rows)
     summary = Summary(messages=reported["messages"])
     summary.add(dict(reported["tally"]))
     keep = ("kind", "position", "number", "error")

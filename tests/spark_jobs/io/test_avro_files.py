@@ -142,7 +142,7 @@ REFUSED: list[tuple[str, bytes]] = [
 ]
 
 
-def test_damage_is_told_with_its_place(tmp_path: Path) -> None:
+def test_damage_is_reported_with_its_place(tmp_path: Path) -> None:
     def check(row: tuple[str, bytes]) -> None:
         path = tmp_path / "bad.avro"
         path.write_bytes(row[1])

@@ -408,7 +408,7 @@ def test_headers_say_why_and_where() -> None:
     assert dict(dead_letter(ERROR, Message(None, b"")).headers)[ORIGIN] == b"-/-/-"
 
 
-def test_attempts_are_counted_and_told_once() -> None:
+def test_attempts_are_counted_and_reported_once() -> None:
     message = Message(b"k", b"v", "t", 0, 0, None, (("x", b"1"),))
     for attempt in range(1, 12):
         message = dead_letter(ERROR, message)

@@ -238,7 +238,7 @@ def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, capsys: p
         ("google::cloud::Status(UNAUTHENTICATED: Unauthenticated)", "access is denied"),
     ],
 )
-def test_what_a_library_says_is_told_plainly(text: str, told: str) -> None:
+def test_what_a_library_says_is_reported_plainly(text: str, told: str) -> None:
     error = stores.store_error("s3://lake/x", OSError(text))
     assert (error.code, told in error.detail, "AWS Error" in error.detail) == ("STORE_UNREACHABLE", True, False)
 

@@ -49,7 +49,7 @@ def test_a_transcode_is_the_same(to: str, capsys: pytest.CaptureFixture[str]) ->
     assert to not in lossy or lossy[to] in report["expected_losses"]
 
 
-def test_every_kind_of_difference_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_kind_of_difference_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     messages = transcoded("debezium")
     rows = [n for n, m in enumerate(messages) if b'"op":"c"' in (m.value or b"")]
 
@@ -77,7 +77,7 @@ def test_the_order_of_a_key_is_compared(capsys: pytest.CaptureFixture[str]) -> N
     assert set(report["differences"]) == {"order"}
 
 
-def test_a_row_checksum_that_differs_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_row_checksum_that_differs_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     golden = Golden("avro", "checksum.checksum")
     common = ["--schemas", str(golden.meta_file), "--ddl", str(golden.meta_file), *ZONE]
     argv = ["verify", "--from", "avro", "--to", "avro", *common, "--in", str(golden.messages_file)]

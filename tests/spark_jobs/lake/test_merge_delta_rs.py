@@ -139,7 +139,7 @@ def test_what_writes_where_deltas_jars_are_missing(
     monkeypatch.setattr(tables, "spark_session", session)
     assert tables.session(DEFAULT, ["delta"], by="auto") is spark
     assert capsys.readouterr().err == (
-        "deltalake writes the table, as delta-spark can't be had: could not fetch delta-spark\n"
+        "deltalake writes the table, as delta-spark is not available: could not fetch delta-spark\n"
     )
     assert tables.session(DEFAULT, ["delta"], by="deltalake") is spark
     assert (capsys.readouterr().err, begun) == ("", [{}, {}])
@@ -170,5 +170,5 @@ def test_no_jars_of_deltas(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert "deltalake writes the table, as delta-spark can't be had" in done.stderr
+    assert "deltalake writes the table, as delta-spark is not available" in done.stderr
     assert DeltaTable("t").to_pyarrow_table(columns=["the id"]).to_pylist() == [{"the id": 1}]

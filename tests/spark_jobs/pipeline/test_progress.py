@@ -8,7 +8,7 @@ from tests.support.processes import until
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 
 
-def test_slow_work_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_work_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     reported = io.StringIO()
     monkeypatch.setattr("sys.stderr", reported)
     with report_slow_steps("merging", after=0.01, state=lambda: "stage 3: 1 of 2 tasks"):
@@ -16,7 +16,7 @@ def test_slow_work_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reported.getvalue() == "merging (stage 3: 1 of 2 tasks, 0 s so far)\n"
 
 
-def test_quick_work_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quick_work_is_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with report_slow_steps("merging"):
         pass
     with pytest.raises(ValueError, match="of the work"), report_slow_steps("merging"):

@@ -156,13 +156,13 @@ def test_what_is_not_one_dump(tmp_path: Path) -> None:
     assert "_delta_log/0.json: another dump, or a table" in refused(tmp_path / "parquet")
 
 
-def test_views_and_sequences_are_left_alone(tmp_path: Path) -> None:
+def test_views_and_sequences_are_skipped(tmp_path: Path) -> None:
     dump = read_dump(str(DUMPS / "no-data"))
-    assert dict(dump.left_alone) == {"views": 1, "sequences": 1}
+    assert dict(dump.skipped) == {"views": 1, "sequences": 1}
     assert TableId("dmp", "v_keyed") not in {table.id for table in dump.tables}
     shutil.copytree(DUMPS / "csv", tmp_path / "csv")
     (tmp_path / "csv" / "README.txt").write_text("mine")
-    assert dict(read_dump(str(tmp_path / "csv")).left_alone) == {"other files": 1}
+    assert dict(read_dump(str(tmp_path / "csv")).skipped) == {"other files": 1}
 
 
 Damage = tuple[str, Callable[[bytes], bytes], str]

@@ -249,8 +249,8 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert "dmp.types -> " in captured.out
     assert " 8 rows, 1 chunks" in captured.out
-    assert "load: against it: table dmp.keyless: it has no key" in captured.err
-    assert "load: against it: table dmp.types: column g_stored is generated" in captured.err
+    assert "load: would stop: table dmp.keyless: it has no key" in captured.err
+    assert "load: would stop: table dmp.types: column g_stored is generated" in captured.err
     assert main([*words, "--dry-run", "--without-key", "append", "--on-lossy", "flag"]) == 0
     capsys.readouterr()
     words = ["load", "--source", f"dumpling:{DUMPS / 'csv'}", "--table", "dmp.keyed", "--out", out, "--dry-run"]

@@ -141,12 +141,12 @@ def test_what_stands_against_a_load(
     cursor.execute("GRANT INSERT ON shop.number TO writer")
     assert main([*words, f"mysql://writer@127.0.0.1:{port}"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("load: against it: table shop.number: TiDB at 127.0.0.1:")
+    assert said.startswith("load: would stop: table shop.number: TiDB at 127.0.0.1:")
     assert "SELECT command denied" in said
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 3600)
     assert main([*words, f"mysql://root@127.0.0.1:{port}"]) == 2
-    assert "load: against it: tidb_gc_life_time is 10m0s: the TSO is 60 min old" in capsys.readouterr().err
+    assert "load: would stop: tidb_gc_life_time is 10m0s: the TSO is 60 min old" in capsys.readouterr().err
 
 
 def test_what_the_server_refuses(server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,7 +68,7 @@ def test_an_hour_that_the_clocks_skip(spark: SparkSession, tmp_path: Path) -> No
     ]
 
 
-def test_what_can_not_be_told(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_can_not_be_known(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = f"dumpling:{DUMPS / 'sql'}"
     words = ["reconcile", "--table", "dmp.keyed", "--lake", f"delta:{tmp_path}/x", "--out", "x"]
     assert main(words) == 2

@@ -150,7 +150,7 @@ def test_where_spark_does_not_take_the_classes(
     assert caplog.text.count("its JVM does not take our classes") == 1
 
 
-def test_what_ended_the_rows_to_kafka_is_told(spark: SparkSession) -> None:
+def test_what_ended_the_rows_to_kafka_is_reported(spark: SparkSession) -> None:
     """Not that messages before them were not sent either, which closing the task says."""
     kind = "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, position bigint"
     rows = [(None, b"v", None, None, n, n, 0) for n in range(5)]

@@ -217,7 +217,7 @@ def _record(row: tuple[str | None, ...]) -> bytes:
 
 
 @pytest.mark.parametrize("on_lossy", ["error", "flag"])
-def test_what_a_type_can_not_hold_is_told(spark: SparkSession, on_lossy: Any) -> None:
+def test_what_a_type_can_not_hold_is_reported(spark: SparkSession, on_lossy: Any) -> None:
     messages = [Message(None, _record(row), "t") for row in _VALUES]
     frame = decode(
         _frame(spark, messages), format="avro", schemas=_SCHEMAS, table="d.t", time_zone="America/New_York",

@@ -51,7 +51,7 @@ def test_not_asked_for_is_not_checked(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "checksum" not in capsys.readouterr().err
 
 
-def test_a_zone_that_is_not_given_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_zone_that_is_not_given_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A TIMESTAMP is summed in UTC, and Avro does not say which zone its text is in."""
     (tmp_path / "schemas.jsonl").write_text("\n".join(map(json.dumps, AVRO.meta["registered_schemas"])))
     argv = _verify(AVRO, tmp_path / "out")

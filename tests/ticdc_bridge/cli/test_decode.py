@@ -123,7 +123,7 @@ def test_transcode_in_parquet_is_the_same(tmp_path: Path) -> None:
     assert list(read_messages(Path("o.parquet"))) == list(read_messages(Path("o.jsonl")))
 
 
-def test_a_zone_that_is_not_given_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_zone_that_is_not_given_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = tmp_path / "schemas.jsonl"
     lines.write_text("\n".join(json.dumps(row) for row in AVRO.meta["registered_schemas"]))
     argv = ["transcode", "--from", "avro", "--to", "debezium", "--in", str(AVRO.messages_file), "--schemas", str(lines)]

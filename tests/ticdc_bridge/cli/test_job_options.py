@@ -243,7 +243,7 @@ def test_replay_sends_the_original_and_ends(capsys: pytest.CaptureFixture[str]) 
     assert "other reason NOT_FRAMED 1" in capsys.readouterr().err
     assert main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--reason", "LOSY_VALUE"]) == 2
     err = capsys.readouterr().err
-    assert "--reason LOSY_VALUE is not known; did you mean LOSSY_VALUE? Known: BAD_LINE, " in err
+    assert "--reason LOSY_VALUE is not known: did you mean LOSSY_VALUE? Known: BAD_LINE, " in err
     assert "MODE_NOT_CONFIGURED" not in err  # codes of the REST API are no reasons
     assert main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--since", "2026-11-21T00:00:00Z"]) == 0
     assert "older, or without a time 1" in capsys.readouterr().err

@@ -156,7 +156,7 @@ def test_a_topic_rule_with_a_name_that_no_rule_knows(capsys: pytest.CaptureFixtu
     assert not Path("o.jsonl").exists()
 
 
-def test_a_local_master_tries_a_task_again_and_what_spark_says_is_told_plainly(
+def test_a_local_master_tries_a_task_again_and_what_spark_says_is_reported_plainly(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masters = {"local": "local[1,4]", "local[3]": "local[3,4]", "local[*]": "local[*,4]", "local[2,1]": "local[2,1]"}

@@ -161,7 +161,7 @@ def test_names_in_paths_are_quoted() -> None:
         assert server.paths == ["GET /subjects/a%2Fb%20%C3%A4%3F/versions/latest"]
 
 
-def test_refusals_are_told_at_once() -> None:
+def test_refusals_are_raised_at_once() -> None:
     check_rows([400, 401, 403, 405, 409], _told_at_once)
 
 
@@ -185,7 +185,7 @@ def _tried_again(status: int) -> None:
         assert len(server.seen) == 3
 
 
-def test_trouble_that_stays_is_told_after_the_wait() -> None:
+def test_trouble_that_stays_is_reported_after_the_wait() -> None:
     with serving(lambda *_: answer(500, b"boom")) as server:
         with pytest.raises(SetupError, match="HTTP 500: boom") as caught:
             HttpSchemas(server.url, wait=0.3).check()

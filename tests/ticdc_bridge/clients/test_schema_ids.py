@@ -234,7 +234,7 @@ def test_requests_do_not_grow_with_messages(url: str) -> None:
         assert server.paths == ["GET /schemas/ids/1?subject=items-value"]
 
 
-def test_an_unknown_id_is_told_with_registry_context_and_subject(url: str) -> None:
+def test_an_unknown_id_is_reported_with_registry_context_and_subject(url: str) -> None:
     address = f"{url}/contexts/.dev"
     detail = _table_of(address, "orders", 99)
     assert detail == f"value: schema id 99 is not known to {address} (asked for subject orders-value)"

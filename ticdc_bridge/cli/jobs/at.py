@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ticdc_bridge.cli.job_options import SparkConf
-from ticdc_bridge.cli.options import FORMAT_OUT, INPUT, milliseconds, option
+from ticdc_bridge.cli.options import INPUT, OUTPUT, milliseconds, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ class At(SparkConf):
     time: str | None = option(INPUT, "TIME", "The time: 2026-11-26T10:00:00Z (UTC without a zone), or ms since 1970.")
     commit_ts: int | None = option(INPUT, "N", "The commit_ts, instead of a time.")
     tables: list[str] = option(INPUT, "PATTERNS", "Only these tables, by TiDB's table filter (repeatable).", default=[])
-    format: Literal["text", "json", "sql"] = FORMAT_OUT
+    format: Literal["text", "json", "sql"] = option(
+        OUTPUT, None, "For people (text), programs (json), or SQL alone.", "--format-out", "--format", default="text"
+    )
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import spark_settings
@@ -47,10 +49,10 @@ class At(SparkConf):
         text = self.consistent or self.lake or ""
         location = table_location_of(text)
         if location is None or (self.consistent and self.lake):
-            details = "at: of what? Give --consistent TABLE or --lake TABLE (delta:PATH or iceberg:CATALOG.DB.TABLE)"
+            details = "which table? Give --consistent TABLE or --lake TABLE (delta:PATH or iceberg:CATALOG.DB.TABLE)"
             raise SetupError("USAGE", details=details)
         if self.time is not None and self.commit_ts is not None:
-            raise SetupError("USAGE", details="--time and --commit-ts both say when: give one")
+            raise SetupError("USAGE", details="--time and --commit-ts are two times: give one of them")
         time = milliseconds("--time", self.time)
         commit_ts = self.commit_ts if time is None else ms_to_tso(time + 1) - 1  # the last of the millisecond
         settings = spark_settings(self, True, text)

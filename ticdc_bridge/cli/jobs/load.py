@@ -74,11 +74,11 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
         from ticdc_bridge.spark_jobs.pipeline.job import Job
-        from ticdc_bridge.spark_jobs.pipeline.progress import tell_counts, tell_lines
+        from ticdc_bridge.spark_jobs.pipeline.progress import print_counts, print_lines
         from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout
         from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan, run_load, snapshot_config
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
-        from ticdc_bridge.spark_jobs.streaming.table_results import tell_tables
+        from ticdc_bridge.spark_jobs.streaming.table_results import print_tables
 
         locations = {"--out": self.out, "--changelog": self.changelog, "--versions": self.versions}
         choice, outputs = chosen_tables(self, locations)
@@ -102,14 +102,14 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
             lines, obstacles = plan(load_job)
             print("\n".join(lines))
             if obstacles:
-                tell_lines("load: against it", obstacles)
+                print_lines("load: would stop", obstacles)
             return 2 if obstacles else 0
         session = session_of(job, settings, out, None)
         done = run_load(load_job, session)
-        tell_tables("load", session, job, out, [table.table.id for table in load_job.tables])
+        print_tables("load", session, job, out, [table.table.id for table in load_job.tables])
         counts = {"tso": load_job.tso, "rows": done.rows, "written": done.written, "newer in the table": done.newer,
                   "removed": done.removed, "errors": done.errors}  # fmt: skip
-        tell_counts("load", counts, self.json)
+        print_counts("load", counts, self.json)
         return 1 if done.errors else 0
 
     def _check_handover(self, tso: int) -> None:
@@ -120,7 +120,7 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
         from ticdc_bridge.schemas.inspect.format_lookup import format_named
         from ticdc_bridge.schemas.model.options import Options
         from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-        from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
+        from ticdc_bridge.spark_jobs.pipeline.progress import print_lines
         from ticdc_bridge.spark_jobs.snapshots.handover import check_handover
 
         assert self.in_ is not None
@@ -131,4 +131,4 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
         topics = TopicChoice(self.in_.removeprefix(TOPIC))
         unknown = f"whether the changefeed began at or before TSO {tso} is not known"
         texts = check_handover(topics, kafka_of(self).settings(), config, tso)
-        tell_lines("warning", [f"{unknown}: {text}" for text in texts])
+        print_lines("warning", [f"{unknown}: {text}" for text in texts])

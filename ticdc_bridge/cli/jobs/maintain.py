@@ -22,17 +22,17 @@ class Maintain(SparkConf):
       ticdc-bridge maintain --table-at iceberg:lake.log.orders --keep-changes 90d
     """
 
-    table_at: list[str] = option(INPUT, "TABLE", "A table of merge or load (repeatable).", default=...)
+    table_at: list[str] = option(INPUT, "TABLE", "A table that merge or load wrote (repeatable).", default=...)
     keep: str = option(OUTPUT, "TIME", "How long versions and deleted keys stay: 7d, 36h.", default="7d")
     keep_changes: str | None = option(OUTPUT, "DAYS", "How long changes stay in a changelog: 90d. Default: for ever.")
-    engine: str = engines("Library that changes the table, as of merge.")
+    engine: str = engines("Library that changes the table, as for merge.")
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import seconds, spark_settings
         from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
         from ticdc_bridge.spark_jobs.lake import tables
         from ticdc_bridge.spark_jobs.lake.upkeep import maintain
-        from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
+        from ticdc_bridge.spark_jobs.pipeline.progress import print_lines
 
         locations = dict[str, TableLocation]()
         for text in self.table_at:
@@ -51,5 +51,5 @@ class Maintain(SparkConf):
         formats = sorted({location.format for location in locations.values()})
         spark = tables.session(spark_settings(self, True, *locations), formats, by=self.engine)
         for text, location in locations.items():
-            tell_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
+            print_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
         return 0

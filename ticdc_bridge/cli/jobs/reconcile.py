@@ -87,7 +87,7 @@ Exit codes:
         head = lineage.head_of(name, "reconcile", reconcile_job.source, self.lake, job)
 
         def report(table: dict[str, Any]) -> None:
-            lineage.tell(self.lineage, {**head, "tables": [table]})
+            lineage.send(self.lineage, {**head, "tables": [table]})
 
         while True:
             total = run_reconcile(reconcile_job, spark, gauges, report)

@@ -48,21 +48,21 @@ Exit codes:
         from ticdc_bridge.schemas.inputs.replay import LetterFilter, replay
         from ticdc_bridge.spark_jobs.io.endpoints import message_sink
         from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
-        from ticdc_bridge.spark_jobs.pipeline.progress import tell_counts, tell_lines
+        from ticdc_bridge.spark_jobs.pipeline.progress import print_counts, print_lines
         from ticdc_bridge.spark_jobs.streaming import lineage
 
         for code in self.reason:
             if code not in ERRORS:
                 nearest = get_close_matches(code.upper(), ERRORS, n=1)
-                meant = f"did you mean {nearest[0]}? " if nearest else ""
-                details = f"--reason {code} is not known; {meant}Known: {', '.join(sorted(ERRORS))}"
+                meant = f": did you mean {nearest[0]}?" if nearest else "."
+                details = f"--reason {code} is not known{meant} Known: {', '.join(sorted(ERRORS))}"
                 raise SetupError("USAGE", details=details)
         kafka, settings = kafka_of(self), spark_settings(self, table_location_of(self.source) is not None, self.source)
         check_different({"--in": self.source, "--out": self.out})
         choice = LetterFilter(frozenset(self.reason), milliseconds("--since", self.since), self.max_attempts)
         done = replay(_letters(self.source, kafka, settings), choice, message_sink(self.out, kafka))
         edges = [lineage.edge(topic, rows) for topic, rows in sorted(done.topics.items(), key=repr)]
-        lineage.tell(
+        lineage.send(
             self.lineage,
             {"job": self.job or "replay", "command": "replay", "from": "dead-letter", "to": "message",
              "source": self.source, "target": self.out, "tables": edges, "messages": done.read, "written": done.sent,
@@ -70,9 +70,9 @@ Exit codes:
         )  # fmt: skip
         if self.json:
             counts = {"read": done.read, "sent": done.sent, "left_out": done.left, "too_many_attempts": done.tired}
-            tell_counts("replay", counts | {"unreadable": done.unread, "exit_code": done.exit_code}, True)
+            print_counts("replay", counts | {"unreadable": done.unread, "exit_code": done.exit_code}, True)
         else:
-            tell_lines("replay", done.lines())
+            print_lines("replay", done.lines())
         return done.exit_code
 
 

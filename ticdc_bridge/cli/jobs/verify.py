@@ -61,7 +61,7 @@ Exit codes:
             ComparedInput(_read_incoming(self.against, kafka, second), second, "against"),
             VerifyReport(most=self.most),
         )
-        lineage.tell(
+        lineage.send(
             self.lineage,
             {"job": self.job or "verify", "command": "verify", "from": self.format, "to": self.to,
              "source": self.source, "target": self.against, "tables": lineage.tables_of(report.used),

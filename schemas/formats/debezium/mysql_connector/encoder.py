@@ -228,7 +228,7 @@ class ConnectorEncoder:
         columns = tuple(c for c in table.columns if not c.virtual)
         propagate = options.column_propagate_source_type
         settings = {
-            "signed64": "told" if propagate else "set bigint_unsigned_handling_mode to precise",
+            "signed64": "marked" if propagate else "set bigint_unsigned_handling_mode to precise",
             "raw_text": False,
             "binary": options.binary_handling_mode,
         }

@@ -128,7 +128,7 @@ def _guess_column(column: Column, connect: str, semantic: str, parameters: Mappi
 
 
 def _read_propagated(column: Column, connect: str, parameters: Mapping[str, str]) -> Column | None:
-    """From `column.propagate.source.type`: the exact type. None where it is not told, or not one of TiDB's."""
+    """From `column.propagate.source.type`: the exact type. None where it is not sent, or not one of TiDB's."""
     words = parameters.get(_SOURCE + "type", "").lower().split()
     name = _ALIASES.get(words[0], words[0]) if words else ""
     length, scale = (

@@ -238,7 +238,7 @@ def _micros(semantic: str, value: Any) -> int:
 
 
 def _cut_flag(column: Column, semantic: str) -> str:
-    """connect mode cuts at the millisecond: where the column has more digits, or nobody knows."""
+    """connect mode cuts at the millisecond: where the column has more digits, or that is not known."""
     is_exact = column.scale is not None and column.scale <= 3
     return "" if is_exact or not semantic.startswith(schema.CONNECT) else "fraction_cut"
 

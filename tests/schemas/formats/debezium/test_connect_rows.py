@@ -193,7 +193,7 @@ def test_text_that_is_no_date_is_refused_by_its_column() -> None:
     check_rows(BAD_TEXTS, check)
 
 
-def test_a_timestamp_without_zone_is_in_the_zone_that_was_told() -> None:
+def test_a_timestamp_without_zone_is_in_the_zone_that_was_given() -> None:
     text = '"2024-01-02 03:04:05"'
     for of in (STRING, None):
         assert _read("TIMESTAMP NULL", text, of, time_zone="+08:00") == ("2024-01-01 19:04:05", ["zone_assumed"])

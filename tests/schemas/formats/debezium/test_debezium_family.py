@@ -16,7 +16,7 @@ from tests.support.table import check_rows
 from ticdc_bridge.schemas.formats.base import Context, commit_ts_of
 from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumAvroDecoder, DebeziumAvroEncoder, DebeziumEncoder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, RowChange, tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options
@@ -322,7 +322,7 @@ def test_mariadb_is_read_as_mysql() -> None:
             [result] = connect.read([connect.message(form, {"id": 1})], format_=format_)
             assert connect.shown(result)[:2] == ("c", "shop.orders")
             assert connect.shown(result)[4]["u"] == "123e4567-e89b-12d3-a456-426655440000"
-    assert sniff(None, json.dumps(body).encode()).format == "debezium-mysql"
+    assert detect_format(None, json.dumps(body).encode()).format == "debezium-mysql"
 
 
 TEXTS = (

@@ -9,7 +9,7 @@ from tests.support.golden import Golden, Registry
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
 from tests.support.tidb_connector import tidb_messages
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
-from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_detection import detect_format
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
@@ -50,7 +50,7 @@ def _is_row(event: Any) -> bool:
 
 def test_it_is_detected() -> None:
     golden = Golden("debezium", "wide.schema")
-    assert {sniff(m.key, m.value).format for m in tidb_messages(golden) if m.value} == {FORMAT}
+    assert {detect_format(m.key, m.value).format for m in tidb_messages(golden) if m.value} == {FORMAT}
     auto = CodecConfig("auto", FileSchemas([]), Options(), golden.definitions).decoder()
     results = [decode_message(auto, m) for m in tidb_messages(golden)]
     assert not [r.error for r in results if r.error]
@@ -58,7 +58,7 @@ def test_it_is_detected() -> None:
     registry = Registry()
     encoder = _side(registry=registry, encoding_format="avro").encoder()
     [message] = encoder.encode(change(MADE, ROW), ORIGIN)
-    assert sniff(message.key, message.value, lambda i: registry.by_id(i, "")).format == FORMAT
+    assert detect_format(message.key, message.value, lambda i: registry.by_id(i, "")).format == FORMAT
     for other in ("debezium-mysql", "debezium"):
         error = decode_message(
             CodecConfig(other, FileSchemas([]), Options()).decoder(), next(iter(tidb_messages(golden)))

@@ -141,7 +141,7 @@ def test_old_values_without_their_name_get_it_back() -> None:
     assert (event.before, event.flags) == ({"b": "5", "c": "9"}, [])
 
 
-def test_old_value_that_could_be_of_two_columns_is_left_out_and_told() -> None:
+def test_old_value_that_could_be_of_two_columns_is_left_out_and_reported() -> None:
     event = _updated({"a": None, "b": None, "c": 2}, BARE % 7 + b',"c":{"t":3,"f":65,"v":5}')
     assert event.before == {"c": "5"}
     assert event.flags == ["old_value_unnamed:a", "old_value_unnamed:b"]

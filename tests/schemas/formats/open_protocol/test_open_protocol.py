@@ -322,12 +322,12 @@ def test_what_can_not_be_written_is_refused_by_name() -> None:
         Pair("open").encoder.encode(no_ts, replace(ORIGIN, timestamp=None))
     assert Pair("open").through(no_ts).commit_ts == (ORIGIN.timestamp or 0) << 18
     assert no_ts.flags == ["synthetic_commit_ts"]
-    dropped, told_by_nothing = (
+    dropped, named_by_nothing = (
         DdlEvent("debezium", "a", "b", 1, None, text) for text in ("DROP TABLE b", "ALTER TABLE b REMOVE TTL")
     )
     [written] = Pair("open").encoder.encode(dropped, ORIGIN)
     assert (written.value or b"").endswith(b'{"q":"DROP TABLE b","t":4}')
-    assert Pair("open").encoder.encode(told_by_nothing, ORIGIN) == []
+    assert Pair("open").encoder.encode(named_by_nothing, ORIGIN) == []
 
 
 def test_deletes_with_only_their_handle_key() -> None:
