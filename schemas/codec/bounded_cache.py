@@ -30,7 +30,7 @@ class BoundedCache(dict[K, V]):
             self._weight += weight
         super().__setitem__(key, value)
 
-    def setdefault(self, key: K, default: V, /) -> V:  # type: ignore[override]  # a dict's own passes by __setitem__
+    def setdefault(self, key: K, default: V, /) -> V:  # a dict's own passes by __setitem__
         if key not in self:
             self[key] = default
         return self[key]

@@ -267,7 +267,7 @@ def _read(
     keys = spark.read.schema("key map<string,string>").option("__globPaths__", "false")
     left_out = keys.json([spark_location(str(path)) for path in letters]) if letters else None
     nulled = sum((Counter(note.nulled) for note in stage.notes.values()), Counter[str]())
-    tell_lines("load: flag", [f"{source.table.id}: {text}: {count}" for text, count in nulled.items()])
+    print_lines("load: flag", [f"{source.table.id}: {text}: {count}" for text, count in nulled.items()])
     errors = sum(note.errors for note in stage.notes.values())
     files = stage.files()
     snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns, stage.count(), files, left_out)

@@ -305,8 +305,8 @@ class ReconciledTable:
         queries = [f"WHERE ({names}) IN ({', '.join(values[n : n + _KEYS])})" for n in range(0, len(values), _KEYS)]
         snapshot = self._read(source.read, queries)
         # Two statements find one row where its collation takes their keys for the same.
-        rows = snapshot.rows.dropDuplicates([f"c_{n}" for n in self.lake.keys])
-        return replace(snapshot, rows=rows.localCheckpoint())
+        found = snapshot.rows.dropDuplicates([f"c_{n}" for n in self.lake.keys])
+        return replace(snapshot, rows=found.localCheckpoint())
 
 
 def _id(row: Row) -> tuple[Any, ...]:
