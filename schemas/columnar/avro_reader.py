@@ -145,7 +145,7 @@ def _find_version(
     definitions: DefinitionsOfRecords, kind: RecordPair, commit_ts: int | None, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     try:
-        version, mismatch = definitions.find(kind.record, commit_ts)
+        version, mismatch = definitions.find(kind.record, commit_ts, kind.keys)
     except WireError:
         return  # the decoder says why
     if mismatch is None:

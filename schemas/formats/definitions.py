@@ -29,8 +29,8 @@ def join_definition(
     """A table's version and the columns that a message has → the version in the message's letters (TiDB compares
     names without case), or why it does not describe them.
 
-    id_: the table as the message calls it. describe: how the message calls a column's type. WireError
-    DEFINITION_MISMATCH where the options ask for it.
+    id_: the table as the message calls it. sent: with `handle_key` where the message names its key. describe: how the
+    message calls a column's type. WireError DEFINITION_MISMATCH where the options ask for it.
     """
     if version is None:
         return None, None
@@ -41,13 +41,23 @@ def join_definition(
         known = by_name.get(column.name)
         if known is None or not (says_no_type(column) or fits(known, column)):
             wrong.append(ColumnMismatch(column.name, describe(column), type_text(known) if known else ""))
+    key, own_key = ({c.name for c in some if c.handle_key} for some in (columns, joined.table.columns))
+    others = sorted(key ^ own_key) if key and own_key else []
+    words = ("no key column", "a key column")
+    wrong += [ColumnMismatch(n, words[n in key], words[n in own_key]) for n in others]
     if not wrong:
-        return joined, None
-    mismatch = DefinitionMismatch(id_, version.commit_ts, tuple(wrong))
+        return joined if own_key or not key else _with_key(joined, key), None
+    mismatch = DefinitionMismatch(id_, version.commit_ts, tuple(wrong), bool(others))
     if options.definition_mismatch == "error":
         details = f"{mismatch}. Give the definition as it was for this message ({Hint.DDL}, {Hint.HISTORY})"
         raise WireError("DEFINITION_MISMATCH", details=details)
     return None, mismatch
+
+
+def _with_key(version: TableVersion, key: set[str]) -> TableVersion:
+    """A version whose statements name no key, with the message's."""
+    columns = (replace(c, handle_key=True, primary_key=True) if c.name in key else c for c in version.table.columns)
+    return replace(version, table=replace(version.table, columns=tuple(columns)))
 
 
 def says_no_type(sent: Column) -> bool:

@@ -5,8 +5,9 @@ import json
 from typing import Any
 
 from ticdc_bridge.schemas.codec.json_exact import is_utf8
+from ticdc_bridge.schemas.model.argument_types import wrong_type
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, Watermark
+from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
 from ticdc_bridge.schemas.model.table import Value
 
 
@@ -31,7 +32,14 @@ def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
 
     Returns:
         What `decode` prints as a JSON line; `Encoder.encode` takes it.
+
+    Raises:
+        SetupError: USAGE for an argument of another type.
     """
+    if not isinstance(origin, Message):
+        raise wrong_type("origin", origin, "the Message that the event was read from")
+    if not isinstance(event, RowChange | DdlEvent | Watermark):
+        raise wrong_type("event", event, "a change event")
     head = {"format": event.format, "topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
     line: dict[str, Any]
     if isinstance(event, Watermark):

@@ -176,8 +176,7 @@ class Encoder:
             origin = replace(line, value=None, timestamp=timestamp, headers=line.headers or origin.headers)
             events = self._objects.decode(line)
         else:
-            if isinstance(event, RowChange):
-                _check_event(event)
+            _check_event(event)
             events = [event]
         return [message for entry in events for message in encode_event(self._encoder, entry, origin, self._topic).out]
 
@@ -198,8 +197,21 @@ def _pairs(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     return pairs
 
 
-def _check_event(event: RowChange) -> None:
-    """WireError INVALID_VALUE for a row that no decoder gives, such as one that its user changed."""
+_FIELDS: Mapping[str, tuple[Any, str]] = {
+    **dict.fromkeys(("commit_ts", "ddl_type"), (int | None, "a whole number")),
+    **dict.fromkeys(("db", "table_name", "query"), (str, "a text")),
+}
+
+
+def _check_event(event: Event) -> None:
+    """WireError INVALID_VALUE for an event that no decoder gives, such as one that its user changed."""
+    for name, (kind, needed) in _FIELDS.items():
+        value = getattr(event, name, None)
+        if hasattr(event, name) and (not isinstance(value, kind) or isinstance(value, bool)):
+            details = f"it is of type {type(value).__name__}: {needed} is needed"
+            raise WireError("INVALID_VALUE", column=name, details=details)
+    if not isinstance(event, RowChange):
+        return
     if event.op not in ("c", "u", "d", "r"):
         raise WireError("INVALID_VALUE", column="op", details=f"{event.op!r}: choose c, u, d or r")
     _check_values({"before": event.before, "after": event.after}, bytes, "a text, bytes or None")

@@ -49,8 +49,11 @@ class TableView:
         """Makes a row of the table one of the newest columns, in their letters and types, and checks its values.
 
         Where defaults are asked for it gets what it lacks. WireError INVALID_VALUE; TYPE_UNKNOWN where nothing says
-        which column is which; MALFORMED as of `check_names`.
+        which column is which; MALFORMED as of `check_names`; of merge, DEFINITION_MISMATCH of another key.
         """
+        if event.mismatch is not None and event.mismatch.of_key and not self.table.columns:
+            details = f"{event.mismatch}. merge knows rows by their key: give the definitions in force ({Hint.DDL})"
+            raise WireError("DEFINITION_MISMATCH", details=details)
         conversion = self._find_conversion(event, tables)
         if conversion.unclear is not None:
             raise WireError("TYPE_UNKNOWN", column=conversion.unclear[0], details=conversion.unclear[1])

@@ -20,6 +20,7 @@ from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
+from ticdc_bridge.schemas.model.argument_types import with_checked_types
 from ticdc_bridge.schemas.model.errors import DdlError, Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso
 from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, with_ids_of
@@ -89,6 +90,9 @@ class HistoryTables(HttpClient):
         timeout: seconds that one request may take.
     """
 
+    service = "history service"
+
+    @with_checked_types
     def __init__(
         self, url: str, changefeed: str | None = None, zone: str | None = None, wait: float = 5.0, timeout: float = 10.0
     ) -> None:

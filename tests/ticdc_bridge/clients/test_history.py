@@ -241,13 +241,14 @@ def test_a_service_that_is_down_or_is_none(capsys: pytest.CaptureFixture[str]) -
     argv = ["decode", "--format", "open", "--in", str(OPEN.messages_file), "--registry-wait", "200ms"]
     assert main([*argv, "--history", nobody]) == 2
     err = capsys.readouterr().err
+    assert "error REGISTRY_UNREACHABLE: history service http://127.0.0.1:" in err
     assert "can't be reached" in err
     assert "tried for 0.2 s" in err
     assert "secret" not in err
     with serving(lambda method, path, body: answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})) as other:
         assert isinstance(other, Server)
         assert main([*argv, "--history", other.url]) == 2
-    assert "refused GET /history/changefeeds" in capsys.readouterr().err
+    assert f"history service {other.url} refused GET /history/changefeeds" in capsys.readouterr().err
 
 
 def test_it_goes_to_workers(url: str) -> None:
