@@ -47,7 +47,7 @@ _TYPE = re.compile(
 )
 _OTHER_NAMES = {"bool": "tinyint", "real": "double", "serial": "bigint"}
 _NUMBERS = re.compile(r"\s*(\d{1,10})\s*(?:,\s*(\d{1,3})\s*)?\Z", re.ASCII)
-_ELEMENT = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|\Z)", re.DOTALL)
+_ELEMENT = re.compile(r"\s*'((?:[^'\\]|''|\\.)*)'\s*(?:,|\Z)", re.DOTALL)
 _MOST_KEPT = 1_000_000  # columns of all tables together
 _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
 _Joined = tuple[Table, TableVersion | None, DefinitionMismatch | None]

@@ -200,6 +200,7 @@ def test_handle_key_only_rows_are_flagged() -> None:
         ("decimal(10,0) unsigned zerofill", "decimal", 10, 0, (), True), ("bit(10)", "bit", 10, None, (), False),
         ("timestamp(3)", "timestamp", None, 3, (), False), ("float(10,3)", "float", None, 3, (), False),
         (r"enum('a','b,c','d''e','f\\g',')')", "enum", None, None, ("a", "b,c", "d'e", "f\\g", ")"), False),
+        ("ENUM('a', 'b ,c' )", "enum", None, None, ("a", "b ,c"), False),
         ("set('','x')", "set", None, None, ("", "x"), False),
     ],
 )  # fmt: skip
