@@ -21,6 +21,7 @@ def _plain_row(row: Row | None) -> dict[str, Any] | None:
 
 
 _NOWHERE = Message(None, None)
+_EVENTS = (RowChange, DdlEvent, Watermark)
 
 
 def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
@@ -38,7 +39,7 @@ def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
     """
     if not isinstance(origin, Message):
         raise wrong_type("origin", origin, "the Message that the event was read from")
-    if not isinstance(event, RowChange | DdlEvent | Watermark):
+    if not isinstance(event, _EVENTS):
         raise wrong_type("event", event, "a change event")
     head = {"format": event.format, "topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
     line: dict[str, Any]
