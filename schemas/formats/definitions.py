@@ -12,7 +12,7 @@ from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, TableId, TableVersion
+from ticdc_bridge.schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, Table, TableId, TableVersion
 from ticdc_bridge.schemas.model.type_text import type_text
 from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
 
@@ -45,19 +45,16 @@ def join_definition(
     others = sorted(key ^ own_key) if key and own_key else []
     words = ("no key column", "a key column")
     wrong += [ColumnMismatch(n, words[n in key], words[n in own_key]) for n in others]
+    if not wrong and key and not own_key:  # its statements name none
+        columns = Table.keyed(id_, joined.table.columns, key).columns
+        return replace(joined, table=replace(joined.table, columns=columns)), None
     if not wrong:
-        return joined if own_key or not key else _with_key(joined, key), None
+        return joined, None
     mismatch = DefinitionMismatch(id_, version.commit_ts, tuple(wrong), bool(others))
     if options.definition_mismatch == "error":
         details = f"{mismatch}. Give the definition as it was for this message ({Hint.DDL}, {Hint.HISTORY})"
         raise WireError("DEFINITION_MISMATCH", details=details)
     return None, mismatch
-
-
-def _with_key(version: TableVersion, key: set[str]) -> TableVersion:
-    """A version whose statements name no key, with the message's."""
-    columns = (replace(c, handle_key=True, primary_key=True) if c.name in key else c for c in version.table.columns)
-    return replace(version, table=replace(version.table, columns=tuple(columns)))
 
 
 def says_no_type(sent: Column) -> bool:

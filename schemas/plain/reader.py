@@ -299,8 +299,7 @@ class PlainDecoder:
             newest = _try_compile(text)
             if newest and newest.id == record.id and set(keys) <= {c.name for c in newest.columns}:
                 record = newest
-        columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
-        table = self._tables[schema_id, field, keys, topic, id_] = Table(id_, columns)
+        table = self._tables[schema_id, field, keys, topic, id_] = Table.keyed(id_, record.columns, keys)
         return table
 
 

@@ -5,8 +5,7 @@ import json
 from typing import Any
 
 from ticdc_bridge.schemas.codec.json_exact import is_utf8
-from ticdc_bridge.schemas.model.argument_types import wrong_type
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
 from ticdc_bridge.schemas.model.table import Value
 
@@ -37,10 +36,9 @@ def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
     Raises:
         SetupError: USAGE for an argument of another type.
     """
-    if not isinstance(origin, Message):
-        raise wrong_type("origin", origin, "the Message that the event was read from")
-    if not isinstance(event, _EVENTS):
-        raise wrong_type("event", event, "a change event")
+    if not (isinstance(event, _EVENTS) and isinstance(origin, Message)):
+        kinds = f"event is of type {type(event).__name__}, origin of type {type(origin).__name__}"
+        raise SetupError("USAGE", details=f"{kinds}: a change event and a Message are needed")
     head = {"format": event.format, "topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
     line: dict[str, Any]
     if isinstance(event, Watermark):

@@ -103,8 +103,7 @@ class _Tables:
         if table is None:
             text = self._config.schemas.by_id(schema_id, "event", subject)
             record = compile_record(text, f"schema id {schema_id}")
-            columns = (replace(c, handle_key=c.name in key, primary_key=c.name in key) for c in record.columns)
-            table = self._made[id_, schema_id, key, subject] = Table(id_, tuple(columns))
+            table = self._made[id_, schema_id, key, subject] = Table.keyed(id_, record.columns, key)
         return table, None
 
 

@@ -2,11 +2,13 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import wraps
+from functools import cache, wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, cast
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, cast, get_args, get_origin, get_type_hints
 
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.clients.registry import HttpSchemas, Schemas
@@ -16,13 +18,14 @@ from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inputs.table_sources import definition_source
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.argument_types import P, R, with_checked_types
 from ticdc_bridge.schemas.model.errors import Hint, SetupError, hints_as, iterate_with_hints
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.runtime.spark_version import check_spark_version
 
 File = str | os.PathLike[str]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Function = Literal["decode", "transcode", "encode", "Decoder", "Encoder"]
 """The Python functions by whose parameters errors name what to give; merge's and changelog's are decode's."""
@@ -59,14 +62,54 @@ def with_parameter_names(function: Callable[P, R]) -> Callable[P, R]:
     type than its annotation's is SetupError USAGE.
     """
     known = cast(Function, function.__qualname__.partition(".")[0])
-    words, checked = _WORDS.get(known, _PARAMETERS), with_checked_types(function)
+    words, names = _WORDS.get(known, _PARAMETERS), tuple(signature(function).parameters)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        kinds = _kinds_of(function)
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            kind = kinds.get(name)
+            if kind is not None and not _fits(value, kind):
+                needed = _UNITS.get(name) or " or ".join(_NAMES.get(k, k.__name__) for k in kind if k is not NoneType)
+                details = f"{name} is of type {type(value).__name__}: {needed} is needed"
+                raise SetupError("USAGE", details=details)
         with hints_as(words):
-            return checked(*args, **kwargs)
+            return function(*args, **kwargs)
 
     return call
+
+
+def _fits(value: Any, kind: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in kind
+    is_text_for_list = kind == (Sequence,) and isinstance(value, str)
+    return (isinstance(value, kind) and not is_text_for_list) or (float in kind and isinstance(value, int))
+
+
+@cache
+def _kinds_of(function: Callable[..., Any]) -> dict[str, tuple[type, ...]]:
+    """The classes that an argument may be of, by its name; not of those that an object of any class can be."""
+    kinds = dict[str, tuple[type, ...]]()
+    own = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
+    hints = get_type_hints(SimpleNamespace(__annotations__=own, __globals__=function.__globals__))
+    for hint in [hint for hint in hints.values() if get_origin(hint) is Unpack]:
+        hints |= get_type_hints(get_args(hint)[0])
+    for name, hint in hints.items():
+        types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        classes = tuple(str if get_origin(t) is Literal else get_origin(t) or t for t in types)
+        if name not in _CHECKED_BELOW and all(
+            isinstance(c, type) and not getattr(c, "_is_protocol", False) for c in classes
+        ):
+            kinds[name] = classes
+    return kinds
+
+
+_CHECKED_BELOW = ("key", "value", "event", "headers", "messages", "changes")
+_NAMES: dict[type, str] = {
+    str: "a text", int: "a whole number", float: "a number", bool: "true or false", Mapping: "an object with names",
+    Sequence: "a list of texts", os.PathLike: "a path",
+}  # fmt: skip
+_UNITS = {"timestamp": "a whole number of milliseconds since 1970"}
 
 
 def rows_with_parameter_names(function: Function, rows: Iterator[R]) -> Iterator[R]:

@@ -20,7 +20,6 @@ from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
-from ticdc_bridge.schemas.model.argument_types import with_checked_types
 from ticdc_bridge.schemas.model.errors import DdlError, Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso
 from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, with_ids_of
@@ -92,10 +91,16 @@ class HistoryTables(HttpClient):
 
     service = "history service"
 
-    @with_checked_types
     def __init__(
         self, url: str, changefeed: str | None = None, zone: str | None = None, wait: float = 5.0, timeout: float = 10.0
     ) -> None:
+        for name, value, kind in (
+            ("url", url, str), ("changefeed", changefeed, str | None), ("zone", zone, str | None),
+            ("wait", wait, int | float), ("timeout", timeout, int | float),
+        ):  # fmt: skip
+            if not isinstance(value, kind) or isinstance(value, bool):
+                details = f"{name} is of type {type(value).__name__}: a {'number' if kind == int | float else 'text'}"
+                raise SetupError("USAGE", details=f"{details} is needed")
         super().__init__(url, Hint.HISTORY, HttpLogin(wait=wait, timeout=timeout))
         self.changefeed, self._zone = changefeed, zone
         self._cache = _HistoryCache()

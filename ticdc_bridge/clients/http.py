@@ -88,12 +88,9 @@ class HttpResponse:
 
 
 class HttpClient:
-    """A base URL, perhaps with NAME:PASSWORD@, given by `option`; pickles. SetupError USAGE for what is none.
+    """A base URL, perhaps with NAME:PASSWORD@, given by `option`; pickles. SetupError USAGE for what is none."""
 
-    service: what errors call it.
-    """
-
-    service = "schema registry"
+    service = "schema registry"  # what errors call it
 
     def __init__(self, url: str, option: Hint | str = "registry", login: HttpLogin = HttpLogin()) -> None:
         try:

@@ -6,15 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ticdc_bridge.schemas.columnar.kernels.byte_buffers import (
-    copy,
-    copy_short,
-    equal_bytes,
-    put,
-    swap_bytes,
-    write_eight,
-    zigzag,
-)
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy, copy_short, put, swap_bytes, write_eight, zigzag
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit, jit_allocating
 from ticdc_bridge.schemas.columnar.kernels.temporal import is_zero_timestamp, micros, put_clock, put_date
 from ticdc_bridge.schemas.columnar.kernels.text import is_decimal
@@ -342,10 +334,11 @@ def write(
                 at += 9
             continue
         if field == KEY and op[row] == 117 and before[row] >= 0 and not modes.before:
-            key, last = of[program, 0], of[program, 1]
-            if _has_other_key(fields[key:last], cell, before[row], step[row], starts, lengths, data):
-                left[row] = True
-                continue
+            for f in range(of[program, 0], of[program, 1]):  # an update of the key is more than one message
+                n = cell + step[row] * fields[f, 1]
+                left[row] |= fields[f, 1] >= 0 and _differ(
+                    fields[f, 0], n, n + before[row] - cell, starts, lengths, data
+                )
         size = of[program, 5 + 2 * field] - head
         copy(out, at, heads, head, size)
         at += size
@@ -385,20 +378,16 @@ def write(
 
 
 @jit
-def _has_other_key(fields: Array, new: int, old: int, step: int, starts: Array, lengths: Array, data: Array) -> bool:
-    """True if a field of the key is not the same in the old row, where that has it."""
-    for f in range(fields.shape[0]):
-        n, m = new + step * fields[f, 1], old + step * fields[f, 1]
-        if fields[f, 1] < 0 or lengths[m] == -2:
-            continue
-        if lengths[n] != lengths[m]:
-            return True
-        if lengths[n] < 1 or starts[n] == starts[m]:
-            continue
-        is_span = fields[f, 0] in (SPAN, TIMESTAMP, DECIMAL, DECIMAL_TEXT)
-        if not is_span or not equal_bytes(data, starts[n], data, starts[m], lengths[n]):
-            return True
-    return False
+def _differ(what: int, new: int, old: int, starts: Array, lengths: Array, data: Array) -> bool:
+    """True if two cells of a column are not the same; not where the old row lacks it."""
+    if lengths[old] == -2 or lengths[new] != lengths[old]:
+        return bool(lengths[old] != -2)
+    if what not in (SPAN, TIMESTAMP, DECIMAL, DECIMAL_TEXT):
+        return bool(starts[new] != starts[old] and lengths[new] >= 0)
+    differ = np.uint8(0)
+    for k in range(lengths[new]):
+        differ |= data[starts[new] + k] ^ data[starts[old] + k]
+    return bool(differ)
 
 
 @jit

@@ -315,8 +315,7 @@ class AvroDecoder:
     def _table(self, record: RecordReader, keys: tuple[str, ...]) -> Table:
         entry = self._tables.get((id(record), keys))
         if entry is None:
-            columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
-            entry = self._tables[id(record), keys] = record, Table(record.id, tuple(columns))
+            entry = self._tables[id(record), keys] = record, Table.keyed(record.id, record.columns, keys)
         return entry[1]
 
 

@@ -138,8 +138,8 @@ def test_what_is_wrong_is_said() -> None:
         (lambda: Encoder("open", registry=5), "registry=int: a file"),  # type: ignore[arg-type]
         (lambda: HistoryTables(5), "url is of type int: a text"),  # type: ignore[arg-type]
         (lambda: HistoryTables("http://h", wait="5s"), "wait is of type str: a number"),  # type: ignore[arg-type]
-        (lambda: plain_event("x"), "event is of type str: a change event"),  # type: ignore[arg-type]
-        (lambda: plain_event(DdlEvent("open", "", "", 1, 1, ""), 5), "origin is of type int"),  # type: ignore[arg-type]
+        (lambda: plain_event("x"), "event is of type str, origin of type Message"),  # type: ignore[arg-type]
+        (lambda: plain_event(DdlEvent("open", "", "", 1, 1, ""), 5), "origin of type int: a change event and"),  # type: ignore[arg-type]
     ):
         with pytest.raises(SetupError) as caught:
             call()
