@@ -54,10 +54,8 @@ class Decoder(Protocol):
 
 
 class Encoder(Protocol):
-    """Writes one format. `topic_of`, if it has that method, names the topic of an event where the user names none.
-
-    `lacks_old_rows`, if it is true: an update is written without its old row, so that one of the key is written as a
-    delete and an insert.
+    """Writes one format. `topic_of`, if it has that method, names the topic of an event where the user names none;
+    `lacks_old_rows`, if it is true: an update of the key has to come as a delete and an insert.
     """
 
     def encode(self, event: Event, origin: Message) -> list[Message]:

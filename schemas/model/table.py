@@ -259,15 +259,12 @@ class ColumnMismatch(NamedTuple):
 
 
 class DefinitionMismatch(NamedTuple):
-    """Why a row was read without the definition of its table (of this commit_ts): the columns that do not fit.
-
-    of_key: the message says that others are the key.
-    """
+    """Why a row was read without the definition of its table (of this commit_ts): the columns that do not fit."""
 
     table: TableId
     commit_ts: int
     columns: tuple[ColumnMismatch, ...]
-    of_key: bool = False
+    of_key: bool = False  # the message names another key
 
     def __str__(self) -> str:
         most = 5

@@ -146,26 +146,21 @@ def same_message(first: Message, then: Message) -> bool:
     )  # fmt: skip
 
 
-class ChosenKeys:
-    """Tables by the keys that rows name; one object for each."""
+ChosenKeys = BoundedCache[tuple[int, tuple[str, ...]], tuple[Table, Table]]
 
-    def __init__(self) -> None:
-        self._chosen: BoundedCache[tuple[int, tuple[str, ...]], tuple[Table, Table]] = BoundedCache(100_000)
 
-    def with_key(self, table: Table, key: tuple[str, ...]) -> Table:
-        """The table with the handle key that a row names: which unique key TiCDC chose is not in the DDL, and its
-        message knows better than a definition of another time which the primary key was.
-        """
-        if set(key) == set(table.handle_key) or not all(name in table.by_name for name in key) or not key:
-            return table
-        entry = self._chosen.get((id(table), key))
-        if entry is None:
-            columns = tuple(
-                replace(c, handle_key=c.name in key, primary_key=c.name in key and bool(table.primary_key))
-                for c in table.columns
-            )
-            entry = self._chosen[id(table), key] = table, replace(table, columns=columns)
-        return entry[1]
+def with_row_key(table: Table, key: tuple[str, ...], chosen: ChosenKeys) -> Table:
+    """The table with the handle key that a row names: which unique key TiCDC chose is not in the DDL, and its message
+    knows better than a definition of another time which the primary key was. chosen: one object for each.
+    """
+    if set(key) == set(table.handle_key) or not all(name in table.by_name for name in key) or not key:
+        return table
+    entry = chosen.get((id(table), key))
+    if entry is None:
+        primary = key if table.primary_key else ()
+        columns = (replace(c, handle_key=c.name in key, primary_key=c.name in primary) for c in table.columns)
+        entry = chosen[id(table), key] = table, replace(table, columns=tuple(columns))
+    return entry[1]
 
 
 class PlainDecoder:
@@ -179,7 +174,7 @@ class PlainDecoder:
         self._context = context
         self._records: BoundedCache[Any, RecordReader | None] = BoundedCache(100_000)
         self._tables: BoundedCache[tuple[Any, ...], Table] = BoundedCache(100_000)
-        self._keys = ChosenKeys()
+        self._chosen = ChosenKeys(100_000)
         self._names: BoundedCache[int, tuple[Table, tuple[dict[str, str], frozenset[str]]]] = BoundedCache(100_000)
         self._held = ColumnCheck()
 
@@ -229,7 +224,7 @@ class PlainDecoder:
             raise _line_error(f"op {op!r} without its row")
         schema_id, format_ = fields.get("schema_id"), fields["format"]
         table, version = self._table(fields, message, id_, commit_ts, row)
-        table = self._keys.with_key(table, tuple(key))
+        table = with_row_key(table, tuple(key), self._chosen)
         entry = self._names.get(id(table))
         if entry is None:
             entry = self._names[id(table)] = table, names_of_columns(c.name for c in table.columns)

@@ -32,9 +32,6 @@ def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
 
     Returns:
         What `decode` prints as a JSON line; `Encoder.encode` takes it.
-
-    Raises:
-        SetupError: USAGE for an argument of another type.
     """
     if not (isinstance(event, _EVENTS) and isinstance(origin, Message)):
         kinds = f"event is of type {type(event).__name__}, origin of type {type(origin).__name__}"

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.names import topic_subject
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
 from ticdc_bridge.schemas.model.types import BYTES, Kind
 from ticdc_bridge.schemas.plain.column_check import ColumnCheck
-from ticdc_bridge.schemas.plain.reader import ChosenKeys, name_elements
+from ticdc_bridge.schemas.plain.reader import ChosenKeys, name_elements, with_row_key
 from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, message_rows
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
 from ticdc_bridge.spark_jobs.pipeline.arguments import rows_with_parameter_names
@@ -86,7 +86,7 @@ class _Tables:
     def __init__(self, config: CodecConfig) -> None:
         self._config = config
         self._made: dict[tuple[Any, ...], Table] = {}
-        self._keys = ChosenKeys()
+        self._chosen = ChosenKeys(100_000)
         self.held = ColumnCheck()
 
     def of(
@@ -95,7 +95,7 @@ class _Tables:
         """The table and its version. WireError TYPE_UNKNOWN. subject: of the topic that the event came from."""
         version = self._config.tables.at(id_, commit_ts) if self._config.tables is not None else None
         if version is not None:
-            return self._keys.with_key(version.table, key), version.commit_ts
+            return with_row_key(version.table, key, self._chosen), version.commit_ts
         if schema_id is None:
             details = f"table {id_} at commit_ts {commit_ts} has no definition, and the event no schema_id: give ddl="
             raise WireError("TYPE_UNKNOWN", column="*", details=details)

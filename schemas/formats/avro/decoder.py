@@ -50,9 +50,8 @@ class DefinitionsOfRecords:
         self._same: BoundedCache[tuple[Any, ...], _Versions] = BoundedCache(10_000)
 
     def find(self, record: RecordReader, commit_ts: int | None, keys: tuple[str, ...] = ()) -> Joined:
-        """The definition in force at commit_ts. WireError DEFINITION_MISMATCH, and as the source of tables says.
-
-        keys: the columns of the message's key, () without one.
+        """The definition in force at commit_ts. keys: the columns of the message's key. WireError DEFINITION_MISMATCH,
+        and as the source of tables says.
         """
         if self._tables is None:
             return None, None
