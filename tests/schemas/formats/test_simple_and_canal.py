@@ -470,6 +470,27 @@ def test_canal_json_of_stream_processors() -> None:
     check_rows(forms, check)
 
 
+def test_values_of_stream_processors() -> None:
+    """They name no types: an element of digits is a name, and bytes are in base64, as Jackson writes them."""
+    ddl = """CREATE TABLE orders (id INT PRIMARY KEY, e ENUM('2','1'), s SET('2','1'), b VARBINARY(9), f BINARY(4))"""
+    tables = TableDefinitions(versions([DdlText(1, "shop", ddl, WIRE)]))
+    body = {"type": "INSERT", "database": "shop", "table": "orders"}
+    row = {"id": 8, "e": "2", "s": "2,1", "b": "AP8=", "f": "AQ=="}
+    wrong: list[tuple[dict[str, str], str]] = [
+        ({}, ""), ({"b": "a"}, "base64"), ({"e": "3"}, "no element"), ({"s": "3"}, "no element"),
+    ]  # fmt: skip
+    for image, bad in wrong:
+        message = Message(None, json.dumps({**body, "data": [{**row, **image}]}).encode())
+        decoder = CanalJsonDecoder(Context(FileSchemas([]), tables))
+        if bad:
+            with pytest.raises(WireError, match=bad):
+                decoder.decode(message)
+            continue
+        [event] = decoder.decode(message)
+        assert isinstance(event, RowChange)
+        assert event.after == {"id": "8", "e": "2", "s": "2,1", "b": b"\0\xff", "f": b"\1\0\0\0"}
+
+
 class _File:
     def __init__(self, content: bytes) -> None:
         self._content = content
