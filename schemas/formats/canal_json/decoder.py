@@ -147,7 +147,11 @@ class CanalJsonDecoder:
         key = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
         if key not in self._tables:
             sent = Table(id_, tuple(column_of_type(n, t, n in key[2]) for n, t in listed))
-            version, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
+            columns, names = sent.columns, {name.lower() for name in key[2]}
+            unique = (i for i in version.table.indexes if i.unique) if version and not version.table.primary_key else ()
+            if any({name.lower() for name in i.columns} == names for i in unique):  # the first of several is MySQL's
+                columns = Table.keyed(id_, columns, ()).columns
+            version, mismatch = join_definition(id_, version, columns, same_type, self._context.options)
             self._tables[key] = version.table if version else sent, version, mismatch
         return self._tables[key]
 

@@ -491,6 +491,22 @@ def test_values_of_stream_processors() -> None:
         assert event.after == {"id": "8", "e": "2", "s": "2,1", "b": b"\0\xff", "f": b"\1\0\0\0"}
 
 
+def test_the_first_of_several_unique_keys() -> None:
+    """MySQL's Canal names the first, TiCDC the shortest: either knows a row. What is no unique key does not."""
+    ddl = "CREATE TABLE orders (A INT NOT NULL, b INT NOT NULL, c INT NOT NULL, UNIQUE (a, b), UNIQUE (c))"
+    context = Context(FileSchemas([]), TableDefinitions(versions([DdlText(1, "shop", ddl, WIRE)])))
+    body = {"type": "INSERT", "database": "shop", "table": "orders", "data": [dict.fromkeys("abc", "7")]}
+    body["mysqlType"] = dict.fromkeys("abc", "int")
+    for names, key, flags in (
+        (["b", "a"], ("c",), []), (["c"], ("c",), []), (None, ("c",), []),
+        (["b"], ("b",), ["definition_mismatch:b", "definition_mismatch:c"]),
+    ):  # fmt: skip
+        message = Message(None, json.dumps({**body, "pkNames": names}).encode())
+        [event] = CanalJsonDecoder(context).decode(message)
+        assert isinstance(event, RowChange)
+        assert (event.key, event.flags) == (key, flags)
+
+
 class _File:
     def __init__(self, content: bytes) -> None:
         self._content = content
