@@ -251,10 +251,8 @@ def plain_default(column: Column) -> Value:
     kind, value = column.type.kind, column.default
     if kind is Kind.BIT and isinstance(value, bytes):
         return value.rjust(((column.length or 1) + 7) // 8, b"\0")
-    if kind is Kind.YEAR and value == "0000":
-        return "0"
-    if kind is Kind.YEAR and isinstance(value, str) and 0 < int(value) < 100:  # written with two digits
-        return str(int(value) + (2000 if int(value) < 70 else 1900))
+    if kind is Kind.YEAR and isinstance(value, str) and int(value) < 100:  # 0000, or written with two digits
+        return "0" if value == "0000" else str(int(value) + (2000 if int(value) < 70 else 1900))
     if kind is Kind.DECIMAL and isinstance(value, str):
         with suppress(ValueError):  # of more digits than the column has nobody knows what TiDB made
             return values.plain_decimal(value, column.scale or 0)
