@@ -253,6 +253,8 @@ def plain_default(column: Column) -> Value:
         return value.rjust(((column.length or 1) + 7) // 8, b"\0")
     if kind is Kind.YEAR and isinstance(value, str) and int(value) < 100:  # 0000, or written with two digits
         return "0" if value == "0000" else str(int(value) + (2000 if int(value) < 70 else 1900))
+    if column.type.name == "char" and isinstance(value, str):
+        return value.rstrip(" ")
     if kind is Kind.DECIMAL and isinstance(value, str):
         with suppress(ValueError):  # of more digits than the column has nobody knows what TiDB made
             return values.plain_decimal(value, column.scale or 0)

@@ -28,7 +28,7 @@ _VALUES: list[tuple[str, str | bytes]] = [
     ("decimal(65,30) DEFAULT 1.5", "1." + "5".ljust(30, "0")), ("decimal(40,3) DEFAULT 0", "0.000"),
     ("decimal(10,2) DEFAULT -1", "-1.00"), ("bit(9) DEFAULT b'101'", b"\0\5"), ("bit(3) DEFAULT b'101'", b"\5"),
     ("year DEFAULT 70", "1970"), ("year DEFAULT '5'", "2005"), ("year DEFAULT 0", "2000"),
-    ("year DEFAULT '00'", "2000"),
+    ("year DEFAULT '00'", "2000"), ("char(9) DEFAULT ' a '", " a"), ("varchar(9) DEFAULT ' a '", " a "),
     ("year NOT NULL", "0"), ("year DEFAULT '0000'", "0"), ("year DEFAULT 2024", "2024"), ("int DEFAULT 7", "7"),
 ]  # fmt: skip
 
