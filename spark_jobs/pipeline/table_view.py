@@ -239,11 +239,19 @@ def check_names(event: RowChange, newest: Table, tables: TableSource | None) -> 
 
 def default_of(column: Column, zone: str) -> Value:
     """The default of a row that lacks the column, TIMESTAMP in its zone; None: an expression, or of an unknown zone."""
-    if column.default_is_expr or column.default_unzoned or column.default is None:
+    if is_computed(column) or column.default_unzoned or column.default is None:
         return None
     if column.type.kind is Kind.TIMESTAMP and isinstance(column.default, str):
         return values.shift_zone(column.default, "UTC", zone)[0]
     return plain_default(column)
+
+
+def is_computed(column: Column) -> bool:
+    """True if the default is an expression, or the time of the statement: no definition tells the value."""
+    is_clock = (
+        column.type.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP) and str(column.default)[:8].upper() == "CURRENT_"
+    )
+    return column.default_is_expr or is_clock
 
 
 def plain_default(column: Column) -> Value:

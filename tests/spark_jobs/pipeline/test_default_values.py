@@ -11,6 +11,7 @@ from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.formats.avro import schema as avro_schema
+from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, with_defaults
@@ -40,8 +41,21 @@ def test_a_default_is_what_a_row_has_that_says_the_same() -> None:
         assert with_defaults(column) == (True, value), text
 
 
+def test_a_default_that_no_definition_tells() -> None:
+    """The time of a statement, or an expression: NULL with `--missing default`, never its name."""
+    for text in ("datetime DEFAULT now()", "timestamp(3) DEFAULT current_timestamp(3)", "date DEFAULT (current_date)",
+                 "datetime NOT NULL DEFAULT localtime", "varchar(40) DEFAULT (uuid())"):  # fmt: skip
+        column = _column(text)
+        assert default_of(column, "UTC") is default_of(column, "Asia/Shanghai") is None, text
+        assert with_defaults(column) == (False, None), text
+    assert default_of(_column("varchar(40) DEFAULT 'CURRENT_TIMESTAMP'"), "UTC") == "CURRENT_TIMESTAMP"
+    for text in ("int DEFAULT (rand())", "blob DEFAULT (uuid())"):
+        with pytest.raises(WireError, match="what TiCDC writes for it is not known"):
+            avro_schema.value_schema(Table(TableId("d", "t"), (_column(text),)), Options())
+
+
 def test_years_in_avro_schemas() -> None:
-    for text, default in (("year NOT NULL", 0), ("year DEFAULT '0000'", 0), ("year DEFAULT 1999", 1999)):
+    for text, default in (("year NOT NULL", 0), ("year DEFAULT '00'", 0), ("year DEFAULT 1999", 1999)):
         schema = json.loads(avro_schema.value_schema(Table(TableId("d", "t"), (_column(text),)), Options()))
         assert schema["fields"][0]["default"] == default, text
 
