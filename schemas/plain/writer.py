@@ -20,7 +20,6 @@ def _plain_row(row: Row | None) -> dict[str, Any] | None:
 
 
 _NOWHERE = Message(None, None)
-_EVENTS = (RowChange, DdlEvent, Watermark)
 
 
 def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
@@ -33,7 +32,7 @@ def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
     Returns:
         What `decode` prints as a JSON line; `Encoder.encode` takes it.
     """
-    if not (isinstance(event, _EVENTS) and isinstance(origin, Message)):
+    if not (isinstance(event, RowChange | DdlEvent | Watermark) and isinstance(origin, Message)):
         kinds = f"event is of type {type(event).__name__}, origin of type {type(origin).__name__}"
         raise SetupError("USAGE", details=f"{kinds}: a change event and a Message are needed")
     head = {"format": event.format, "topic": origin.topic, "partition": origin.partition, "offset": origin.offset}

@@ -17,12 +17,8 @@ _DATETIME = re.compile(
 _MORE = re.compile(
     r"(\s*\d{1,4}(?:[^\w\s]\d{1,2}){2}[T\s]+\d{1,2}(?:[^\w\s]\d{1,2}){2})[^\w.]\s*[\d.][^a-zA-Z]*\Z", re.ASCII
 )
-ZONED = re.compile(
-    r"\s*(?:\d{1,4}(?:[^\w\s]\d{1,2}){2}[T\s]+\d{1,2}(?:[^\w\s]\d{1,2}){2}|\d{14})(?:\.\d*)?\s*"
-    r"(?:Z|[-+]\d\d(?::?\d\d)?)\Z",
-    re.ASCII,
-)
-"""A time of a zone that is named: TiDB moves it to the session's."""
+ZONED = re.compile(r".*:\d{1,2}:\d{1,2}(?:\.\d*)?\s*(?:Z|[-+]\d\d(?::?\d\d)?)\Z", re.ASCII)
+"""A time in a zone of its own, which TiDB moves to the session's."""
 _TIME = re.compile(r"\s*(-?)(?:(\d+) )?(\d+):(\d{1,2})(?::(\d{1,2}))?(?:\.(\d*))?\s*\Z", re.ASCII)
 _COMPACT_TIME = re.compile(r"\s*(-?)(\d{1,7})(?:\.(\d*))?\s*\Z", re.ASCII)
 
