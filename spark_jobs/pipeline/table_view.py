@@ -263,6 +263,9 @@ def plain_default(column: Column) -> Value:
         return "0" if value == "0000" else str(int(value) + (2000 if int(value) < 70 else 1900))
     if column.type.name == "char" and isinstance(value, str):
         return value.rstrip(" ")
+    if kind in (Kind.FLOAT, Kind.DOUBLE) and isinstance(value, str):
+        number = values.real(value)
+        return values.float_text(values.as_float32(number)) if kind is Kind.FLOAT else values.double_text(number)
     if kind is Kind.DECIMAL and isinstance(value, str):
         with suppress(ValueError):  # of more digits than the column has nobody knows what TiDB made
             return values.plain_decimal(value, column.scale or 0)

@@ -30,6 +30,7 @@ _VALUES: list[tuple[str, str | bytes]] = [
     ("decimal(10,2) DEFAULT -1", "-1.00"), ("bit(9) DEFAULT b'101'", b"\0\5"), ("bit(3) DEFAULT b'101'", b"\5"),
     ("year DEFAULT 70", "1970"), ("year DEFAULT '5'", "2005"), ("year DEFAULT 0", "2000"),
     ("year DEFAULT '00'", "2000"), ("char(9) DEFAULT ' a '", " a"), ("varchar(9) DEFAULT ' a '", " a "),
+    ("double DEFAULT 1e20", "1e+20"), ("float DEFAULT 0.00000001", "1e-08"), ("float DEFAULT 1.10", "1.1"),
     ("year NOT NULL", "0"), ("year DEFAULT '0000'", "0"), ("year DEFAULT 2024", "2024"), ("int DEFAULT 7", "7"),
 ]  # fmt: skip
 
