@@ -11,6 +11,7 @@ from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.formats.avro import schema as avro_schema
+from ticdc_bridge.schemas.formats.avro.values import compile_record
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
@@ -56,9 +57,13 @@ def test_a_default_that_no_definition_tells() -> None:
 
 
 def test_years_in_avro_schemas() -> None:
-    for text, default in (("year NOT NULL", 0), ("year DEFAULT '00'", 0), ("year DEFAULT 1999", 1999)):
-        schema = json.loads(avro_schema.value_schema(Table(TableId("d", "t"), (_column(text),)), Options()))
-        assert schema["fields"][0]["default"] == default, text
+    for text, default, filled in (
+        ("year NOT NULL", 0, "0"), ("year DEFAULT '00'", 0, "0"), ("year DEFAULT 1999", 1999, "1999"),
+        ("year DEFAULT 70", 70, "1970"),
+    ):  # fmt: skip
+        schema = avro_schema.value_schema(Table(TableId("d", "t"), (_column(text),)), Options())
+        assert json.loads(schema)["fields"][0]["default"] == default, text
+        assert default_of(compile_record(schema, "value").columns[0], "UTC") == filled
 
 
 @pytest.mark.parametrize("to", ["craft", "debezium", "debezium-mysql", "open", "open-tiflow"])
