@@ -21,6 +21,7 @@ from ticdc_bridge.schemas.model.ports import TableLineage, TableSource
 from ticdc_bridge.schemas.model.spark_types import EXACT, INTEGER_BITS, SparkTypes, python_value, spark_type
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
 from ticdc_bridge.schemas.model.types import NUMBERS, Kind
+from ticdc_bridge.spark_jobs.pipeline.conversions import converter
 from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
 
 _EPOCH = datetime(1970, 1, 1)
@@ -63,7 +64,8 @@ class TableView:
                 continue
             row = self._convert(event, row, conversion)
             if self.missing == "default" and not event.key_only:
-                defaults = ((c.name, default_of(c, event.zone)) for c in conversion.lacking)
+                lacking = (self.table.by_name.get(c.name, c) for c in conversion.lacking)
+                defaults = ((c.name, default_of(c, event.zone)) for c in lacking)
                 row = {**row, **{name: value for name, value in defaults if value is not None}}
             setattr(event, image, row)
         check_names(event, self.table, tables)
@@ -244,6 +246,19 @@ def default_of(column: Column, zone: str) -> Value:
     if column.type.kind is Kind.TIMESTAMP and isinstance(column.default, str):
         return values.shift_zone(column.default, "UTC", zone)[0]
     return plain_default(column)
+
+
+def with_default_of(first: Column, column: Column) -> Column:
+    """A column with the default that it came with (`first`): what TiDB has in rows from before, whatever it is now."""
+    value, unknown = first.default, is_computed(first) or first.default_unzoned
+    convert = None if unknown or value is None else converter(first, column)
+    try:
+        value = convert(plain_default(first)) if convert else value
+    except ValueError:
+        unknown = True
+    return replace(
+        column, has_default=first.has_default, default=value, default_is_expr=unknown, default_unzoned=False
+    )  # fmt: skip
 
 
 def is_computed(column: Column) -> bool:

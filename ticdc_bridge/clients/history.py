@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import DdlError, Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso
-from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, with_ids_of
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, with_ids_of
 
 _SURE_FOR, _UNSURE_FOR, _NAMES_FOR = 60.0, 5.0, 60.0  # seconds
 _LONGEST_NAME = 256  # TiDB's have 64 characters at most
@@ -56,6 +56,13 @@ class _SealedState:
     sealed_ts: int
     marked: bool
     zone: str | None
+
+
+def _without_defaults(table: Table) -> list[Column]:
+    """The columns, whose defaults a view may have from versions before (`newest_table`)."""
+    return [
+        replace(c, has_default=False, default=None, default_is_expr=False, default_unzoned=False) for c in table.columns
+    ]
 
 
 class _HistoryCache:
@@ -198,11 +205,9 @@ class HistoryTables(HttpClient):
             return older, newer
         for histories in (self._by_statements, self._by_show_create):
             made = {version.commit_ts or 1: version.table for version in histories(newer.id)}
-            pair = made.get(older.created_ts), made.get(newer.created_ts)
-            if pair[0] is not None and pair[1] is not None and (pair[0].columns, pair[1].columns) == (
-                older.columns, newer.columns,
-            ):  # fmt: skip
-                return pair[0], pair[1]
+            then, now = made.get(older.created_ts), made.get(newer.created_ts)
+            if then and now and [*map(_without_defaults, (then, now))] == [*map(_without_defaults, (older, newer))]:
+                return then, now
         return replace(older, created_ts=0), newer
 
     def _by_statements(self, id_: TableId) -> list[TableVersion]:

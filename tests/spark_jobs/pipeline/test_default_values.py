@@ -8,15 +8,20 @@ import pytest
 
 from tests.ticdc_bridge.cli.test_encode import row
 from ticdc_bridge.cli import main
-from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.formats.avro import schema as avro_schema
 from ticdc_bridge.schemas.formats.avro.values import compile_record
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, with_defaults
-from ticdc_bridge.spark_jobs.pipeline.table_view import default_of
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView, default_of
 
 
 def _column(text: str) -> Column:
@@ -54,6 +59,39 @@ def test_a_default_that_no_definition_tells() -> None:
     for text in ("int DEFAULT (rand())", "blob DEFAULT (uuid())"):
         with pytest.raises(WireError, match="what TiCDC writes for it is not known"):
             avro_schema.value_schema(Table(TableId("d", "t"), (_column(text),)), Options())
+
+
+_ADDED = "ALTER TABLE t ADD v "
+_FIRST: list[tuple[list[str], str | None]] = [
+    ([_ADDED + "INT DEFAULT 5", "ALTER TABLE t ALTER v SET DEFAULT 7"], "5"),
+    ([_ADDED + "INT NOT NULL DEFAULT 5", "ALTER TABLE t ALTER v DROP DEFAULT"], "5"),
+    ([_ADDED + "INT", "ALTER TABLE t ALTER v SET DEFAULT 7"], None),
+    ([_ADDED + "INT DEFAULT 5", "ALTER TABLE t DROP v", _ADDED + "INT DEFAULT 7"], "7"),
+    ([_ADDED + "DATE DEFAULT '2024-01-02'", "ALTER TABLE t MODIFY v DATETIME"], "2024-01-02 00:00:00"),
+    ([_ADDED + "VARCHAR(9) DEFAULT 'x'", "ALTER TABLE t MODIFY v INT DEFAULT 3"], None),
+    ([_ADDED + "DATETIME DEFAULT now()", "ALTER TABLE t MODIFY v DATETIME DEFAULT '2024-01-02'"], None),
+    (["DROP TABLE t", "CREATE TABLE t (id INT PRIMARY KEY, v INT DEFAULT 9)"], "9"),
+]
+
+
+def test_older_rows_have_the_default_that_a_column_came_with() -> None:
+    """From the DDL, and from what TiCDC registers of each version."""
+    id_ = TableId("s", "t")
+    for queries, value in _FIRST:
+        texts = [DdlText(n, "s", q, TYPED) for n, q in enumerate(["CREATE TABLE t (id INT PRIMARY KEY)", *queries], 1)]
+        made = versions(texts)
+        old, tables = made[0].table, TableDefinitions(made)
+        schemas = [avro_schema.value_schema(v.table, Options()) for v in made]
+        registry = FileSchemas([RegisteredSchema("t-value", n, n, text) for n, text in enumerate(schemas, 1)])
+        for config in (
+            CodecConfig("open", FileSchemas([]), Options(), tables),
+            CodecConfig("avro", registry, Options()),
+        ):
+            event = RowChange("open", old, "c", 1, None, {"id": "1"}, ("id",), "UTC", None, 1)
+            newest = newest_table(config, id_, "default")
+            assert newest_table(config, id_).by_name["v"].default == made[-1].table.by_name["v"].default
+            TableView(newest, missing="default").apply(event, config.tables)
+            assert (event.after or {}).get("v") == value, (queries, config.format)
 
 
 def test_years_in_avro_schemas() -> None:
