@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.model.event import Event, Message, RowChange
 from ticdc_bridge.schemas.model.ports import TableLineage, TableSource
 from ticdc_bridge.schemas.model.spark_types import EXACT, INTEGER_BITS, SparkTypes, python_value, spark_type
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
-from ticdc_bridge.schemas.model.types import NUMBERS, Kind
+from ticdc_bridge.schemas.model.types import FRACTIONAL, NUMBERS, Kind
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter
 from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
 
@@ -256,16 +256,12 @@ def with_default_of(first: Column, column: Column) -> Column:
         value = convert(plain_default(first)) if convert else value
     except ValueError:
         unknown = True
-    return replace(
-        column, has_default=first.has_default, default=value, default_is_expr=unknown, default_unzoned=False
-    )  # fmt: skip
+    return replace(column, has_default=first.has_default, default=value, default_is_expr=unknown)
 
 
 def is_computed(column: Column) -> bool:
     """True if the default is an expression, or the time of the statement: no definition tells the value."""
-    is_clock = (
-        column.type.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP) and str(column.default)[:8].upper() == "CURRENT_"
-    )
+    is_clock = column.type.kind in (*FRACTIONAL, Kind.DATE) and str(column.default)[:8].upper() == "CURRENT_"
     return column.default_is_expr or is_clock
 
 

@@ -101,10 +101,11 @@ class HistoryTables(HttpClient):
     def __init__(
         self, url: str, changefeed: str | None = None, zone: str | None = None, wait: float = 5.0, timeout: float = 10.0
     ) -> None:
-        for name, value, kind in (
+        given: tuple[tuple[str, Any, Any], ...] = (
             ("url", url, str), ("changefeed", changefeed, str | None), ("zone", zone, str | None),
             ("wait", wait, int | float), ("timeout", timeout, int | float),
-        ):  # fmt: skip
+        )  # fmt: skip
+        for name, value, kind in given:
             if not isinstance(value, kind) or isinstance(value, bool):
                 details = f"{name} is of type {type(value).__name__}: a {'number' if kind == int | float else 'text'}"
                 raise SetupError("USAGE", details=f"{details} is needed")
