@@ -1,5 +1,6 @@
 """A side's table view: whose newest columns, and in which zone its TIMESTAMP text is."""
 
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -7,7 +8,7 @@ from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.schemas.inputs.schema_files import name_of
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.errors import Hint, SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.ports import TableLineage, TableSource
 from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion
@@ -42,12 +43,13 @@ def newest_table(config: CodecConfig, id_: TableId, missing: Missing = "null") -
 def _with_first_defaults(tables: TableSource, version: TableVersion) -> Table:
     newest = version.table
     first = {c.name: c for c in newest.columns}
-    while (older := tables.at(newest.id, version.commit_ts)) is not None and older.commit_ts < version.commit_ts:
-        version, pair = older, (older.table, newest)
-        table, target = tables.in_same_history(*pair) if isinstance(tables, TableLineage) else pair
-        if table.created_ts != target.created_ts:
-            break
-        first |= {column.name: then for then, column in same_columns(table, target).pairs}
+    with suppress(WireError):  # nothing is known of the time before
+        while (older := tables.at(newest.id, version.commit_ts)) is not None and older.commit_ts < version.commit_ts:
+            version, pair = older, (older.table, newest)
+            table, target = tables.in_same_history(*pair) if isinstance(tables, TableLineage) else pair
+            if table.created_ts != target.created_ts:
+                break
+            first |= {column.name: then for then, column in same_columns(table, target).pairs}
     return replace(newest, columns=tuple(with_default_of(first[c.name], c) for c in newest.columns))
 
 
