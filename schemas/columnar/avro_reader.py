@@ -5,7 +5,7 @@ kernel can't take as it is (Glue's framing, DDL, watermarks, text that is not UT
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -98,8 +98,7 @@ class ShapeCache:
             table, keys = version.table, tuple(names[name] for name in kind.keys)
         else:
             version, keys, names = None, kind.keys, {name: name for name in kind.names}
-            made = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in kind.record.columns)
-            table = Table(kind.record.id, tuple(made))
+            table = Table.keyed(kind.record.id, kind.record.columns, keys)
         columns = tuple(c for c in table.columns if not c.virtual)
         indexes = {names[c.name]: n for n, c in enumerate(kind.cells) if c.name in names}
         if not all(carries(kind.cells[indexes[c.name]], c) for c in columns if c.name in indexes):
@@ -145,7 +144,7 @@ def _find_version(
     definitions: DefinitionsOfRecords, kind: RecordPair, commit_ts: int | None, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     try:
-        version, mismatch = definitions.find(kind.record, commit_ts)
+        version, mismatch = definitions.find(kind.record, commit_ts, kind.keys)
     except WireError:
         return  # the decoder says why
     if mismatch is None:

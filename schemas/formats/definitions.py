@@ -12,7 +12,7 @@ from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, TableId, TableVersion
+from ticdc_bridge.schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, Table, TableId, TableVersion
 from ticdc_bridge.schemas.model.type_text import type_text
 from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
 
@@ -29,8 +29,8 @@ def join_definition(
     """A table's version and the columns that a message has → the version in the message's letters (TiDB compares
     names without case), or why it does not describe them.
 
-    id_: the table as the message calls it. describe: how the message calls a column's type. WireError
-    DEFINITION_MISMATCH where the options ask for it.
+    id_: the table as the message calls it. sent: with `handle_key` where the message names its key. describe: how the
+    message calls a column's type. WireError DEFINITION_MISMATCH where the options ask for it.
     """
     if version is None:
         return None, None
@@ -41,9 +41,16 @@ def join_definition(
         known = by_name.get(column.name)
         if known is None or not (says_no_type(column) or fits(known, column)):
             wrong.append(ColumnMismatch(column.name, describe(column), type_text(known) if known else ""))
+    key, own_key = ({c.name for c in some if c.handle_key} for some in (columns, joined.table.columns))
+    others = sorted(key ^ own_key) if key and own_key else []
+    words = ("no key column", "a key column")
+    wrong += [ColumnMismatch(n, words[n in key], words[n in own_key]) for n in others]
+    if not wrong and key and not own_key:  # its statements name none
+        columns = Table.keyed(id_, joined.table.columns, key).columns
+        return replace(joined, table=replace(joined.table, columns=columns)), None
     if not wrong:
         return joined, None
-    mismatch = DefinitionMismatch(id_, version.commit_ts, tuple(wrong))
+    mismatch = DefinitionMismatch(id_, version.commit_ts, tuple(wrong), bool(others))
     if options.definition_mismatch == "error":
         details = f"{mismatch}. Give the definition as it was for this message ({Hint.DDL}, {Hint.HISTORY})"
         raise WireError("DEFINITION_MISMATCH", details=details)

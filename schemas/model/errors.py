@@ -49,8 +49,8 @@ ERRORS: Final[Mapping[str, str]] = {
     # ---- usage and start
     "USAGE": "{details}",
     "STOPPED": "stopped at {where}: {details}",
-    "REGISTRY_UNREACHABLE": "schema registry {url} can't be reached: {details}",
-    "REGISTRY_REFUSED": "schema registry {url} refused {what}: {details}",
+    "REGISTRY_UNREACHABLE": "{service} {url} can't be reached: {details}",
+    "REGISTRY_REFUSED": "{service} {url} refused {what}: {details}",
     "HISTORY_BEHIND": "the history of changefeed '{changefeed}' at {url} is behind: {details}",
     "KAFKA_UNREACHABLE": "Kafka at {servers}: {details}",
     "UNKNOWN_TOPIC": "Topic {topic}: {details}",

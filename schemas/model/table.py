@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -205,6 +206,11 @@ class Table:
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", {c.name: c for c in self.columns})
 
+    @classmethod
+    def keyed(cls, id_: TableId, columns: Iterable[Column], key: Collection[str]) -> Table:
+        """Columns of which all that is known of keys is that this is the primary one."""
+        return cls(id_, tuple(replace(c, handle_key=c.name in key, primary_key=c.name in key) for c in columns))
+
     @cached_property
     def handle_key(self) -> tuple[str, ...]:
         """The columns TiCDC identifies a row by: primary key, else the chosen NOT NULL unique key; table order."""
@@ -258,6 +264,7 @@ class DefinitionMismatch(NamedTuple):
     table: TableId
     commit_ts: int
     columns: tuple[ColumnMismatch, ...]
+    of_key: bool = False  # the message names another key
 
     def __str__(self) -> str:
         most = 5

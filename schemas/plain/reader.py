@@ -146,6 +146,23 @@ def same_message(first: Message, then: Message) -> bool:
     )  # fmt: skip
 
 
+ChosenKeys = BoundedCache[tuple[int, tuple[str, ...]], tuple[Table, Table]]
+
+
+def with_row_key(table: Table, key: tuple[str, ...], chosen: ChosenKeys) -> Table:
+    """The table with the handle key that a row names: which unique key TiCDC chose is not in the DDL, and its message
+    knows better than a definition of another time which the primary key was. chosen: one object for each.
+    """
+    if set(key) == set(table.handle_key) or not all(name in table.by_name for name in key) or not key:
+        return table
+    entry = chosen.get((id(table), key))
+    if entry is None:
+        primary = key if table.primary_key else ()
+        columns = (replace(c, handle_key=c.name in key, primary_key=c.name in primary) for c in table.columns)
+        entry = chosen[id(table), key] = table, replace(table, columns=tuple(columns))
+    return entry[1]
+
+
 class PlainDecoder:
     """Reads plain-form lines: a message's value is a line, or the lines of one message's rows.
 
@@ -157,7 +174,7 @@ class PlainDecoder:
         self._context = context
         self._records: BoundedCache[Any, RecordReader | None] = BoundedCache(100_000)
         self._tables: BoundedCache[tuple[Any, ...], Table] = BoundedCache(100_000)
-        self._chosen: BoundedCache[tuple[int, tuple[str, ...]], tuple[Table, Table]] = BoundedCache(100_000)
+        self._chosen = ChosenKeys(100_000)
         self._names: BoundedCache[int, tuple[Table, tuple[dict[str, str], frozenset[str]]]] = BoundedCache(100_000)
         self._held = ColumnCheck()
 
@@ -207,7 +224,7 @@ class PlainDecoder:
             raise _line_error(f"op {op!r} without its row")
         schema_id, format_ = fields.get("schema_id"), fields["format"]
         table, version = self._table(fields, message, id_, commit_ts, row)
-        table = self._with_key(table, tuple(key))
+        table = with_row_key(table, tuple(key), self._chosen)
         entry = self._names.get(id(table))
         if entry is None:
             entry = self._names[id(table)] = table, names_of_columns(c.name for c in table.columns)
@@ -224,7 +241,7 @@ class PlainDecoder:
             details = f"table {id_} has no such column at commit_ts {commit_ts}"
             raise WireError("INVALID_VALUE", column=strange, details=details)
         table_version = fields.get("table_version")
-        flags = _elements(table, flags, before, after)
+        flags = name_elements(table, flags, before, after)
         self._held.check(table, (before, after), flags, version is None, format_ in _BIT_WITHOUT_LENGTH)
         return RowChange(
             format_, table, op, commit_ts, before, after, tuple(key),
@@ -233,16 +250,6 @@ class PlainDecoder:
             table_version if isinstance(table_version, int) else version.commit_ts if version else None,
             flags, dict(fields.get("extra", {})), _is_key_only(table, key, row),
         )  # fmt: skip
-
-    def _with_key(self, table: Table, key: tuple[str, ...]) -> Table:
-        """The table with the handle key that the line names: which unique key TiCDC chose is not in the DDL."""
-        if set(key) == set(table.handle_key) or not all(name in table.by_name for name in key) or not key:
-            return table
-        entry = self._chosen.get((id(table), key))
-        if entry is None:
-            columns = tuple(replace(c, handle_key=c.name in key) for c in table.columns)
-            entry = self._chosen[id(table), key] = table, replace(table, columns=columns)
-        return entry[1]
 
     def _table(
         self, fields: dict[str, Any], message: Message, id_: TableId, commit_ts: int | None, row: Row
@@ -287,8 +294,7 @@ class PlainDecoder:
             newest = _try_compile(text)
             if newest and newest.id == record.id and set(keys) <= {c.name for c in newest.columns}:
                 record = newest
-        columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
-        table = self._tables[schema_id, field, keys, topic, id_] = Table(id_, columns)
+        table = self._tables[schema_id, field, keys, topic, id_] = Table.keyed(id_, record.columns, keys)
         return table
 
 
@@ -299,7 +305,7 @@ def _try_compile(text: str | None) -> RecordReader | None:
         return None
 
 
-def _elements(table: Table, flags: list[str], *rows: dict[str, Value] | None) -> list[str]:
+def name_elements(table: Table, flags: list[str], *rows: dict[str, Value] | None) -> list[str]:
     """ENUM and SET that came by number (flag enum_number) get their names, where the table knows them; other flags."""
     other_flags = []
     for flag in flags:

@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 from ticdc_bridge.schemas.codec.json_exact import is_utf8
-from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, Watermark
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
 from ticdc_bridge.schemas.model.table import Value
 
 
@@ -32,6 +32,9 @@ def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
     Returns:
         What `decode` prints as a JSON line; `Encoder.encode` takes it.
     """
+    if not (isinstance(event, RowChange | DdlEvent | Watermark) and isinstance(origin, Message)):
+        kinds = f"event is of type {type(event).__name__}, origin of type {type(origin).__name__}"
+        raise SetupError("USAGE", details=f"{kinds}: a change event and a Message are needed")
     head = {"format": event.format, "topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
     line: dict[str, Any]
     if isinstance(event, Watermark):

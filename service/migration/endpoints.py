@@ -240,7 +240,7 @@ class RestEndpoint:
         missing = {what: n for what, n in left.changes.items() if what not in ("contexts", "id marks")}
         if missing or left.conflicts:
             text = "; ".join([*(f"{n} {what}" for what, n in missing.items()), *(c.what for c in left.conflicts[:5])])
-            raise SetupError("REGISTRY_REFUSED", url=self.name, what="part of the import", details=f"missing: {text}")
+            raise self._http.refused("part of the import", f"missing: {text}")
         return WriteResult(plan, done=True, notes=writing.left_out)
 
 

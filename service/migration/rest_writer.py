@@ -114,7 +114,7 @@ class RestTarget:
         if failed:
             reason = next(iter(failed.values()))
             details = f"modes not put back, perhaps still IMPORT: {', '.join(failed)}: {reason}"
-            raise SetupError("REGISTRY_REFUSED", url=self._asker.name, what="the end of an import", details=details)
+            raise self._asker.refused("the end of an import", details)
 
     def _put_mode(self, scope: str, mode: str) -> None:
         self._ask_ok("PUT", f"{_path('/mode', scope)}?force=true", {"mode": mode})

@@ -22,6 +22,7 @@ from ticdc_bridge.schemas.model.names import topic_subject
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
 from ticdc_bridge.schemas.model.types import BYTES, Kind
 from ticdc_bridge.schemas.plain.column_check import ColumnCheck
+from ticdc_bridge.schemas.plain.reader import ChosenKeys, name_elements, with_row_key
 from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, message_rows
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
 from ticdc_bridge.spark_jobs.pipeline.arguments import rows_with_parameter_names
@@ -85,6 +86,7 @@ class _Tables:
     def __init__(self, config: CodecConfig) -> None:
         self._config = config
         self._made: dict[tuple[Any, ...], Table] = {}
+        self._chosen = ChosenKeys(100_000)
         self.held = ColumnCheck()
 
     def of(
@@ -93,7 +95,7 @@ class _Tables:
         """The table and its version. WireError TYPE_UNKNOWN. subject: of the topic that the event came from."""
         version = self._config.tables.at(id_, commit_ts) if self._config.tables is not None else None
         if version is not None:
-            return version.table, version.commit_ts
+            return with_row_key(version.table, key, self._chosen), version.commit_ts
         if schema_id is None:
             details = f"table {id_} at commit_ts {commit_ts} has no definition, and the event no schema_id: give ddl="
             raise WireError("TYPE_UNKNOWN", column="*", details=details)
@@ -101,8 +103,7 @@ class _Tables:
         if table is None:
             text = self._config.schemas.by_id(schema_id, "event", subject)
             record = compile_record(text, f"schema id {schema_id}")
-            columns = (replace(c, handle_key=c.name in key, primary_key=c.name in key) for c in record.columns)
-            table = self._made[id_, schema_id, key, subject] = Table(id_, tuple(columns))
+            table = self._made[id_, schema_id, key, subject] = Table.keyed(id_, record.columns, key)
         return table, None
 
 
@@ -126,6 +127,7 @@ def _event(row: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
     subject = topic_subject(topic, "key" if row["op"] == "d" else "value")
     table, version = tables.of(TableId(db, name), commit_ts, row.get("schema_id"), key, subject)
     before, after = (_row(table, row.get(image), zone) for image in ("before", "after"))
+    flags = name_elements(table, flags, before, after)
     # A frame does not say whether BIT's length was known where it was made.
     tables.held.check(table, (before, after), flags, listed=version is None, fewest=True)
     key_only = False

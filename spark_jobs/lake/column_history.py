@@ -31,7 +31,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
 from ticdc_bridge.spark_jobs.lake.partition_sql import RemovedPartitions, Spread, UnknownRows, rows_of
 from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
-from ticdc_bridge.spark_jobs.pipeline.table_view import plain_default
+from ticdc_bridge.spark_jobs.pipeline.table_view import is_computed, plain_default
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +286,7 @@ def column_before(step: SchemaChange, name: str) -> Column | None:
 def with_defaults(column: Column) -> tuple[bool, Any]:
     """(known, value) of an added column in the rows that were there: TiDB's original default, but no expression's."""
     if column.has_default and column.default is not None:
-        moment = str(column.default).upper().startswith("CURRENT_")
-        if column.default_is_expr or column.default_unzoned or moment:
+        if is_computed(column) or column.default_unzoned:
             return False, None
         value = plain_default(column)
         if column.type.name == "binary" and value is not None:  # BINARY(n) has n bytes, however its default is written

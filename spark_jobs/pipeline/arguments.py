@@ -2,13 +2,13 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, wraps
 from inspect import signature
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, cast, get_args, get_origin, get_type_hints
 
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.clients.registry import HttpSchemas, Schemas
@@ -69,7 +69,7 @@ def with_parameter_names(function: Callable[P, R]) -> Callable[P, R]:
         kinds = _kinds_of(function)
         for name, value in (*zip(names, args, strict=False), *kwargs.items()):
             kind = kinds.get(name)
-            if kind is not None and (not isinstance(value, kind) or (value is True or value is False) > (bool in kind)):
+            if kind is not None and not _fits(value, kind):
                 needed = _UNITS.get(name) or " or ".join(_NAMES.get(k, k.__name__) for k in kind if k is not NoneType)
                 details = f"{name} is of type {type(value).__name__}: {needed} is needed"
                 raise SetupError("USAGE", details=details)
@@ -79,11 +79,22 @@ def with_parameter_names(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def _fits(value: Any, kind: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in kind
+    is_text_for_list = kind == (Sequence,) and isinstance(value, str)
+    return (isinstance(value, kind) and not is_text_for_list) or (float in kind and isinstance(value, int))
+
+
 @cache
 def _kinds_of(function: Callable[..., Any]) -> dict[str, tuple[type, ...]]:
     """The classes that an argument may be of, by its name; not of those that an object of any class can be."""
     kinds = dict[str, tuple[type, ...]]()
-    for name, hint in get_type_hints(function).items():
+    own = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
+    hints = get_type_hints(SimpleNamespace(__annotations__=own, __globals__=function.__globals__))
+    for hint in [hint for hint in hints.values() if get_origin(hint) is Unpack]:
+        hints |= get_type_hints(get_args(hint)[0])
+    for name, hint in hints.items():
         types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         classes = tuple(str if get_origin(t) is Literal else get_origin(t) or t for t in types)
         if name not in _CHECKED_BELOW and all(
@@ -93,9 +104,10 @@ def _kinds_of(function: Callable[..., Any]) -> dict[str, tuple[type, ...]]:
     return kinds
 
 
-_CHECKED_BELOW = ("return", "key", "value", "event", "headers", "messages", "changes")
+_CHECKED_BELOW = ("key", "value", "event", "headers", "messages", "changes")
 _NAMES: dict[type, str] = {
-    str: "a text", int: "a whole number", bool: "true or false", Mapping: "an object with names", os.PathLike: "a path",
+    str: "a text", int: "a whole number", float: "a number", bool: "true or false", Mapping: "an object with names",
+    Sequence: "a list of texts", os.PathLike: "a path",
 }  # fmt: skip
 _UNITS = {"timestamp": "a whole number of milliseconds since 1970"}
 
@@ -174,5 +186,6 @@ def schemas_of(format: str, registry: str | None, schemas: Schemas | File | None
         file = None if schemas is None else path_of(schemas)
         return schemas_at(format_named(format), registry, file, f"format {format}")
     if not callable(getattr(schemas, "by_id", None)):
-        raise SetupError("USAGE", details=f"schemas={type(schemas).__name__}: a file or Schemas are needed")
+        details = f"{Hint.SCHEMAS.of(type(schemas).__name__)}: a file or Schemas are needed"
+        raise SetupError("USAGE", details=details)
     return schemas

@@ -10,6 +10,7 @@ from ticdc_bridge.schemas.inputs.subject_names import without_context
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.table import Table, TableId, with_ids_of
+from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, with_default_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,10 @@ def registered_versions(schemas: Schemas, id_: TableId, complete: bool = False) 
     return RegisteredVersions(keys, values, tuple(unreadable), tuple(others), unclear)
 
 
-def newest_of(values: tuple[WriterSchema, ...]) -> Table:
-    """The table with the columns of its newest registered version (the last), which knows those before it."""
+def newest_of(values: tuple[WriterSchema, ...], missing: Missing = "null") -> Table:
+    """The table with the columns of its newest registered version (the last), which knows those before it. missing: as
+    `newest_table` has it.
+    """
     newest = values[-1]
     history = list[Table]()
     for writer in values:
@@ -82,4 +85,8 @@ def newest_of(values: tuple[WriterSchema, ...]) -> Table:
             table = Table(newest.record.id, writer.record.columns)
             numbered = tuple(replace(c, id=n) for n, c in enumerate(table.columns, 1))
             history.append(with_ids_of(history[-1], table) if history else replace(table, columns=numbered))
-    return replace(Table(newest.record.id, newest.record.columns), registered=tuple(history))
+    columns = newest.record.columns
+    if missing == "default":
+        first = {c.id: c for table in reversed(history) for c in table.columns}
+        columns = tuple(with_default_of(first[history[-1].by_name[c.name].id], c) for c in columns)
+    return replace(Table(newest.record.id, columns), registered=tuple(history))

@@ -144,7 +144,7 @@ def _to_year(value: Value, _old: Column, _new: Column) -> Value:
     year = values.integer(_str(value))
     if year and not 1901 <= year <= 2155:
         raise ValueError("no year of four digits")
-    return "0000" if year == 0 else str(year)
+    return str(year)
 
 
 def _to_decimal(value: Value, _old: Column, new: Column) -> Value:

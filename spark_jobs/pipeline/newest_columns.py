@@ -1,5 +1,6 @@
 """A side's table view: whose newest columns, and in which zone its TIMESTAMP text is."""
 
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -7,20 +8,26 @@ from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.schemas.inputs.schema_files import name_of
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.errors import Hint, SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
+from ticdc_bridge.schemas.model.ports import TableLineage, TableSource
 from ticdc_bridge.schemas.model.spark_types import EXACT
-from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
+from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, with_default_of
 
 _SHOWN = 5
 
 
-def newest_table(config: CodecConfig, id_: TableId) -> Table:
-    """The columns of the table as it is now: from its definitions, else from its newest registered value schema."""
+def newest_table(config: CodecConfig, id_: TableId, missing: Missing = "null") -> Table:
+    """The columns of the table as it is now: from its definitions, else from its newest registered value schema.
+
+    missing: as TableView has it. With "default" the columns' defaults are those that they came with.
+    """
     if config.tables is not None:
         version = config.tables.at(id_, None)
         if version is not None:
-            return version.table
+            return version.table if missing == "null" else _with_first_defaults(config.tables, version)
     from ticdc_bridge.spark_jobs.pipeline.avro_versions import newest_of, registered_versions
 
     versions = registered_versions(config.schemas, id_)
@@ -30,7 +37,20 @@ def newest_table(config: CodecConfig, id_: TableId) -> Table:
         details += "".join(f"; {e.subject} version {e.version}: {error.detail}" for e, error in versions.unreadable)
         details += _others(config, id_)
         raise SetupError("USAGE", details=details)
-    return newest_of(versions.values)
+    return newest_of(versions.values, missing)
+
+
+def _with_first_defaults(tables: TableSource, version: TableVersion) -> Table:
+    newest = version.table
+    first = {c.name: c for c in newest.columns}
+    with suppress(WireError):  # nothing is known of the time before
+        while (older := tables.at(newest.id, version.commit_ts)) is not None and older.commit_ts < version.commit_ts:
+            version, pair = older, (older.table, newest)
+            table, target = tables.in_same_history(*pair) if isinstance(tables, TableLineage) else pair
+            if table.created_ts != target.created_ts:
+                break
+            first |= {column.name: then for then, column in same_columns(table, target).pairs}
+    return replace(newest, columns=tuple(with_default_of(first[c.name], c) for c in newest.columns))
 
 
 def _others(config: CodecConfig, id_: TableId) -> str:
@@ -54,7 +74,7 @@ def with_newest(config: CodecConfig) -> CodecConfig:
     """The side, its view with the newest columns of its table. SetupError USAGE where they are not known."""
     view = config.view
     assert view is not None
-    return replace(config, view=replace(view, table=newest_table(config, view.table.id)))
+    return replace(config, view=replace(view, table=newest_table(config, view.table.id, view.missing)))
 
 
 def zone_of(config: CodecConfig) -> str:

@@ -176,8 +176,7 @@ class Encoder:
             origin = replace(line, value=None, timestamp=timestamp, headers=line.headers or origin.headers)
             events = self._objects.decode(line)
         else:
-            if isinstance(event, RowChange):
-                _check_event(event)
+            _check_event(event)
             events = [event]
         return [message for entry in events for message in encode_event(self._encoder, entry, origin, self._topic).out]
 
@@ -198,8 +197,13 @@ def _pairs(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
     return pairs
 
 
-def _check_event(event: RowChange) -> None:
-    """WireError INVALID_VALUE for a row that no decoder gives, such as one that its user changed."""
+def _check_event(event: Event) -> None:
+    """WireError INVALID_VALUE for an event that no decoder gives, such as one that its user changed."""
+    if not isinstance(event.commit_ts, int | None) or isinstance(event.commit_ts, bool):
+        details = f"it is of type {type(event.commit_ts).__name__}: a whole number is needed"
+        raise WireError("INVALID_VALUE", column="commit_ts", details=details)
+    if not isinstance(event, RowChange):
+        return
     if event.op not in ("c", "u", "d", "r"):
         raise WireError("INVALID_VALUE", column="op", details=f"{event.op!r}: choose c, u, d or r")
     _check_values({"before": event.before, "after": event.after}, bytes, "a text, bytes or None")

@@ -20,7 +20,8 @@ from ticdc_bridge.schemas.model.event import Event, Message, RowChange
 from ticdc_bridge.schemas.model.ports import TableLineage, TableSource
 from ticdc_bridge.schemas.model.spark_types import EXACT, INTEGER_BITS, SparkTypes, python_value, spark_type
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
-from ticdc_bridge.schemas.model.types import NUMBERS, Kind
+from ticdc_bridge.schemas.model.types import FRACTIONAL, NUMBERS, Kind
+from ticdc_bridge.spark_jobs.pipeline.conversions import converter
 from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
 
 _EPOCH = datetime(1970, 1, 1)
@@ -49,8 +50,11 @@ class TableView:
         """Makes a row of the table one of the newest columns, in their letters and types, and checks its values.
 
         Where defaults are asked for it gets what it lacks. WireError INVALID_VALUE; TYPE_UNKNOWN where nothing says
-        which column is which; MALFORMED as of `check_names`.
+        which column is which; MALFORMED as of `check_names`; of merge, DEFINITION_MISMATCH of another key.
         """
+        if event.mismatch is not None and event.mismatch.of_key and not self.table.columns:
+            details = f"{event.mismatch}. merge knows rows by their key: give the definitions in force ({Hint.DDL})"
+            raise WireError("DEFINITION_MISMATCH", details=details)
         conversion = self._find_conversion(event, tables)
         if conversion.unclear is not None:
             raise WireError("TYPE_UNKNOWN", column=conversion.unclear[0], details=conversion.unclear[1])
@@ -60,7 +64,8 @@ class TableView:
                 continue
             row = self._convert(event, row, conversion)
             if self.missing == "default" and not event.key_only:
-                defaults = ((c.name, default_of(c, event.zone)) for c in conversion.lacking)
+                lacking = (self.table.by_name.get(c.name, c) for c in conversion.lacking)
+                defaults = ((c.name, default_of(c, event.zone)) for c in lacking)
                 row = {**row, **{name: value for name, value in defaults if value is not None}}
             setattr(event, image, row)
         check_names(event, self.table, tables)
@@ -236,11 +241,28 @@ def check_names(event: RowChange, newest: Table, tables: TableSource | None) -> 
 
 def default_of(column: Column, zone: str) -> Value:
     """The default of a row that lacks the column, TIMESTAMP in its zone; None: an expression, or of an unknown zone."""
-    if column.default_is_expr or column.default_unzoned or column.default is None:
+    if is_computed(column) or column.default_unzoned or column.default is None:
         return None
     if column.type.kind is Kind.TIMESTAMP and isinstance(column.default, str):
         return values.shift_zone(column.default, "UTC", zone)[0]
     return plain_default(column)
+
+
+def with_default_of(first: Column, column: Column) -> Column:
+    """A column with the default that it came with (`first`): what TiDB has in rows from before, whatever it is now."""
+    value, unknown = first.default, is_computed(first) or first.default_unzoned
+    convert = None if unknown or value is None else converter(first, column)
+    try:
+        value = convert(plain_default(first)) if convert else value
+    except ValueError:
+        unknown = True
+    return replace(column, has_default=first.has_default, default=value, default_is_expr=unknown)
+
+
+def is_computed(column: Column) -> bool:
+    """True if the default is an expression, or the time of the statement: no definition tells the value."""
+    is_clock = column.type.kind in (*FRACTIONAL, Kind.DATE) and str(column.default)[:8].upper() == "CURRENT_"
+    return column.default_is_expr or is_clock
 
 
 def plain_default(column: Column) -> Value:
@@ -248,8 +270,13 @@ def plain_default(column: Column) -> Value:
     kind, value = column.type.kind, column.default
     if kind is Kind.BIT and isinstance(value, bytes):
         return value.rjust(((column.length or 1) + 7) // 8, b"\0")
-    if kind is Kind.YEAR and value == "0000":
-        return "0"
+    if kind is Kind.YEAR and isinstance(value, str) and int(value) < 100:  # 0000, or written with two digits
+        return "0" if value == "0000" else str(int(value) + (2000 if int(value) < 70 else 1900))
+    if column.type.name == "char" and isinstance(value, str):
+        return value.rstrip(" ")
+    if kind in (Kind.FLOAT, Kind.DOUBLE) and isinstance(value, str):
+        number = values.real(value)
+        return values.float_text(values.as_float32(number)) if kind is Kind.FLOAT else values.double_text(number)
     if kind is Kind.DECIMAL and isinstance(value, str):
         with suppress(ValueError):  # what TiDB made of more digits than the column has is not known
             return values.plain_decimal(value, column.scale or 0)

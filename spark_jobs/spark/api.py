@@ -80,7 +80,7 @@ def decode(
             in-process decoder asks: "header" makes it an error, with "exact" that decoder looks at it, in a Python
             worker (it also knows ids that were registered later, Glue's header, and DDL and watermarks between the
             rows). Streams and typed columns are read as with "exact".
-        missing: what a row has for a column that its version lacks, with `table`: NULL, or the column's default.
+        missing: what a row has for a column that its version lacks, with `table`: NULL, or the default it came with.
         types: with `table`; "exact" has temporal values as text, "typed" as date, timestamp_ntz (DATETIME) and
             timestamp.
         time: TIME as text or as a day-time interval. A value that the type can't hold (a zero date) is an error, with

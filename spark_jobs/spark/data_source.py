@@ -121,8 +121,9 @@ class SourceOptions:
                 raise SetupError("USAGE", details="types, time and missing go with table")
             return config
         types = SparkTypes(options.get("types", "exact"), options.get("time", "text"))  # type: ignore[arg-type]
-        table = newest_table(config, table_id(options["table"]))
-        view = TableView(table, types, options.get("missing", "null"), options.get("on_lossy", "error"))  # type: ignore[arg-type]
+        missing: Any = options.get("missing", "null")
+        table = newest_table(config, table_id(options["table"]), missing)
+        view = TableView(table, types, missing, options.get("on_lossy", "error"))  # type: ignore[arg-type]
         config = replace(config, view=view)
         zone_of(config)  # says so where there is none
         return config

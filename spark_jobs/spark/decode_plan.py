@@ -45,7 +45,7 @@ def typed_changes_of(
                     return changes
             if kernels:
                 return _decode_in_workers(plan.without_others(frame), config, plan.key, others="late_tables")
-    table = newest_table(config, id_)
+    table = newest_table(config, id_, view_options[1])
     key = tuple(c.name for c in table.columns if c.name in table.handle_key) if config.tables is not None else None
     if config.tables is not None or config.format == "avro":
         warm_table_rows(config.format)

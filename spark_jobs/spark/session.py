@@ -22,6 +22,7 @@ from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
 
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.pipeline.arguments import with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 from ticdc_bridge.spark_jobs.runtime.jars import jars
 from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
@@ -87,6 +88,7 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 
+@with_parameter_names
 def spark_session(
     app: str, *, master: str | None = None, config: Mapping[str, str] = _NO_CONFIG, packages: Sequence[str] = ()
 ) -> SparkSession:

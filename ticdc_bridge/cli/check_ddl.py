@@ -221,9 +221,7 @@ def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, 
     remote = HttpClient(url, login=login(wait=0.0))
     answer = remote.need(dict, "/history/dry-run", "POST", asked)
     if answer.get("verdict") not in EXIT:
-        raise SetupError(
-            "REGISTRY_REFUSED", url=remote.name, what="POST /history/dry-run", details="an answer of another kind"
-        )
+        raise remote.refused("POST /history/dry-run", "an answer of another kind")
     for form in (answer, *report.statements(answer)):
         for entry in form.get("advice", ()):
             entry["commands"] = [c.replace(" $REGISTRY/", f" {remote.name}/") for c in entry["commands"]]

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import DdlError, Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso
-from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, with_ids_of
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, with_ids_of
 
 _SURE_FOR, _UNSURE_FOR, _NAMES_FOR = 60.0, 5.0, 60.0  # seconds
 _LONGEST_NAME = 256  # TiDB's have 64 characters at most
@@ -58,6 +58,13 @@ class _SealedState:
     zone: str | None
 
 
+def _without_defaults(table: Table) -> list[Column]:
+    """The columns, whose defaults a view may have from versions before (`newest_table`)."""
+    return [
+        replace(c, has_default=False, default=None, default_is_expr=False, default_unzoned=False) for c in table.columns
+    ]
+
+
 class _HistoryCache:
     """What a service told this process."""
 
@@ -89,9 +96,19 @@ class HistoryTables(HttpClient):
         timeout: seconds that one request may take.
     """
 
+    service = "history service"
+
     def __init__(
         self, url: str, changefeed: str | None = None, zone: str | None = None, wait: float = 5.0, timeout: float = 10.0
     ) -> None:
+        given: tuple[tuple[str, Any, Any], ...] = (
+            ("url", url, str), ("changefeed", changefeed, str | None), ("zone", zone, str | None),
+            ("wait", wait, int | float), ("timeout", timeout, int | float),
+        )  # fmt: skip
+        for name, value, kind in given:
+            if not isinstance(value, kind) or isinstance(value, bool):
+                details = f"{name} is of type {type(value).__name__}: a {'number' if kind == int | float else 'text'}"
+                raise SetupError("USAGE", details=f"{details} is needed")
         super().__init__(url, Hint.HISTORY, HttpLogin(wait=wait, timeout=timeout))
         self.changefeed, self._zone = changefeed, zone
         self._cache = _HistoryCache()
@@ -189,11 +206,9 @@ class HistoryTables(HttpClient):
             return older, newer
         for histories in (self._by_statements, self._by_show_create):
             made = {version.commit_ts or 1: version.table for version in histories(newer.id)}
-            pair = made.get(older.created_ts), made.get(newer.created_ts)
-            if pair[0] is not None and pair[1] is not None and (pair[0].columns, pair[1].columns) == (
-                older.columns, newer.columns,
-            ):  # fmt: skip
-                return pair[0], pair[1]
+            then, now = made.get(older.created_ts), made.get(newer.created_ts)
+            if then and now and [*map(_without_defaults, (then, now))] == [*map(_without_defaults, (older, newer))]:
+                return then, now
         return replace(older, created_ts=0), newer
 
     def _by_statements(self, id_: TableId) -> list[TableVersion]:

@@ -90,6 +90,8 @@ class HttpResponse:
 class HttpClient:
     """A base URL, perhaps with NAME:PASSWORD@, given by `option`; pickles. SetupError USAGE for what is none."""
 
+    service = "schema registry"  # what errors call it
+
     def __init__(self, url: str, option: Hint | str = "registry", login: HttpLogin = HttpLogin()) -> None:
         try:
             split_url = urlsplit(url)
@@ -193,8 +195,8 @@ class HttpClient:
         """A field of a good answer. SetupError REGISTRY_REFUSED when it is not what a registry answers."""
         value = answer.get(name) if isinstance(answer, dict) else None
         if not isinstance(value, kind):
-            details = f"an answer without {name!r}: {json.dumps(answer)[:200]}; is this a schema registry?"
-            raise SetupError("REGISTRY_REFUSED", url=self.name, what="the question", details=details)
+            details = f"an answer without {name!r}: {json.dumps(answer)[:200]}; is this a {self.service}?"
+            raise self.refused("the question", details)
         return value
 
     def refusal_error(self, what: str, status: int, answer: Any) -> SetupError:
@@ -202,11 +204,15 @@ class HttpClient:
         details = f"HTTP {status}: {message_of(answer)}"
         if status == 401 and "Authorization" not in self._headers:
             details += f" ({_LOGIN_HINT})"
-        return SetupError("REGISTRY_REFUSED", url=self.name, what=what, details=details)
+        return self.refused(what, details)
 
     def _unreachable(self, reason: str) -> SetupError:
         details = f"{reason} (tried for {self.login.wait:g} s)"
-        return SetupError("REGISTRY_UNREACHABLE", url=self.name, details=details)
+        return SetupError("REGISTRY_UNREACHABLE", service=self.service, url=self.name, details=details)
+
+    def refused(self, what: str, details: str) -> SetupError:
+        """The error of a question that the service does not answer as it should."""
+        return SetupError("REGISTRY_REFUSED", service=self.service, url=self.name, what=what, details=details)
 
     # ---- one try
     def _try(self, method: str, target: str, data: bytes) -> HttpResponse | str:
@@ -252,7 +258,7 @@ class HttpClient:
                     raise TimeoutError("the answer takes too long")
                 if len(body) > _MAX_BODY:
                     details = f"its answer has more than {_MAX_BODY >> 20} MiB"
-                    raise SetupError("REGISTRY_REFUSED", url=self.name, what=f"{method} {url}", details=details)
+                    raise self.refused(f"{method} {url}", details)
         finally:
             response.close()
         media = response.headers.get("content-type", "").partition(";")[0].strip().lower()

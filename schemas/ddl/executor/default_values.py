@@ -7,7 +7,7 @@ to their elements, temporal values to their own text; DECIMAL, YEAR and texts st
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 
 from ticdc_bridge.schemas.ddl.executor import temporal_literals
@@ -18,7 +18,6 @@ from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column, Value
 from ticdc_bridge.schemas.model.types import Kind
 
-_WIDE = Context(prec=500)  # of a DOUBLE's digits, with 30 after the point
 _NUMBER = re.compile(r"\d{1,20}\Z", re.ASCII)
 _LEADING_NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 
@@ -30,9 +29,11 @@ def with_default(column: Column, default: DefaultValue) -> Column:
         return replace(column, has_default=False, default=None, default_is_expr=False)
     if default.kind == "expr":
         return replace(column, has_default=True, default=default.text, default_is_expr=True)
-    if default.kind == "computed":
+    is_zoned = _CONVERSIONS[column.type.kind] is _temporal and temporal_literals.ZONED.match(default.text)
+    if default.kind == "computed" or is_zoned:
+        written = repr(default.text) if is_zoned else f"(({default.text}))"
         details = (
-            f"TiDB computes DEFAULT (({default.text})) of {column.name} once and keeps the value, which the statement "
+            f"TiDB computes DEFAULT {written} of {column.name} once and keeps the value, which the statement "
             "does not tell: give the table's SHOW CREATE TABLE"
         )
         raise DdlError("DDL_NOT_APPLICABLE", details=details)
@@ -64,7 +65,8 @@ def _number_text(default: DefaultValue) -> str:
 
 
 def _integer(column: Column, default: DefaultValue) -> Value:
-    return str(_parse_bounded(_number_text(default)).quantize(Decimal(1), ROUND_HALF_UP))
+    rounding = ROUND_HALF_EVEN if default.kind == "float" else ROUND_HALF_UP
+    return str(_parse_bounded(_number_text(default)).quantize(Decimal(1), rounding))
 
 
 def _parse_bounded(text: str) -> Decimal:
@@ -77,7 +79,8 @@ def _parse_bounded(text: str) -> Decimal:
 def _float(column: Column, default: DefaultValue) -> Value:
     number = float(_parse_bounded(_number_text(default)))
     if column.scale is not None:
-        number = float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-column.scale), ROUND_HALF_UP, _WIDE))
+        shift = float(f"1e{column.scale}")
+        number = round(number * shift) / shift  # upstream `types.Round`: halves to even, and no more exact than that
     if column.type.kind is Kind.FLOAT:
         return _plain_text(values.float_text(values.as_float32(number)))
     return _plain_text(values.double_text(number))

@@ -46,43 +46,45 @@ class DefinitionsOfRecords:
 
     def __init__(self, tables: TableSource | None, options: Options) -> None:
         self._tables, self._options = tables, options
-        self._entries: BoundedCache[tuple[int, int], tuple[RecordReader, TableVersion, Joined]] = BoundedCache(10_000)
-        self._same: BoundedCache[tuple[int, ...], _Versions] = BoundedCache(10_000)
+        self._entries: BoundedCache[tuple[Any, ...], tuple[RecordReader, TableVersion, Joined]] = BoundedCache(10_000)
+        self._same: BoundedCache[tuple[Any, ...], _Versions] = BoundedCache(10_000)
 
-    def find(self, record: RecordReader, commit_ts: int | None) -> Joined:
-        """The definition in force at commit_ts. WireError DEFINITION_MISMATCH, and as the source of tables says."""
+    def find(self, record: RecordReader, commit_ts: int | None, keys: tuple[str, ...] = ()) -> Joined:
+        """The definition in force at commit_ts. keys: the columns of the message's key. WireError DEFINITION_MISMATCH,
+        and as the source of tables says.
+        """
         if self._tables is None:
             return None, None
         version = self._tables.sanitised(record.id, tuple(c.name for c in record.columns), commit_ts)
         if version is None and commit_ts is None:
-            version = self._by_types(record)
+            version = self._by_types(record, keys)
         if version is not None:
-            return self._join(record, version)
+            return self._join(record, keys, version)
         # The table's definition has other columns. Without a commit_ts which is meant is known of a single one only.
         other = None if commit_ts is None else self._tables.at(record.id, commit_ts)
         other = other or self._tables.sanitised(record.id, (), commit_ts)
-        return None, None if other is None else self._join(record, other)[1]
+        return None, None if other is None else self._join(record, keys, other)[1]
 
-    def _by_types(self, record: RecordReader) -> TableVersion | None:
+    def _by_types(self, record: RecordReader, keys: tuple[str, ...]) -> TableVersion | None:
         """Among versions with the record's columns, what those say whose types are the record's (`_agreed`); None where
         nothing says which of them the record is of.
         """
         if not isinstance(self._tables, TableVersions):
             return None
         versions = tuple(self._tables.with_columns(record.id, tuple(c.name for c in record.columns)))
-        key = id(record), *map(id, versions)
+        key = id(record), keys, *map(id, versions)
         entry = self._same.get(key)
         if entry is None:
             lenient = replace(self._options, definition_mismatch="warn")
-            some = [v for v in versions if _compare(record, v, lenient)[1] is None]
+            some = [v for v in versions if _compare(record, keys, v, lenient)[1] is None]
             entry = self._same[key] = record, versions, _agreed(record, some)
         return entry[2]
 
-    def _join(self, record: RecordReader, version: TableVersion) -> Joined:
-        key = id(record), id(version)
+    def _join(self, record: RecordReader, keys: tuple[str, ...], version: TableVersion) -> Joined:
+        key = id(record), keys, id(version)
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = record, version, _compare(record, version, self._options)
+            entry = self._entries[key] = record, version, _compare(record, keys, version, self._options)
         return entry[2]
 
 
@@ -119,7 +121,7 @@ def _meaning(column: Column) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _compare(record: RecordReader, version: TableVersion, options: Options) -> Joined:
+def _compare(record: RecordReader, keys: tuple[str, ...], version: TableVersion, options: Options) -> Joined:
     folded = {sanitise_name(c.name).lower(): c.name for c in version.table.columns}
     names = (in_letters_of(folded.get(c.name.lower(), c.name), c.name) for c in record.columns)
     table_id = TableId(*map(in_letters_of, version.table.id, record.id))
@@ -127,7 +129,7 @@ def _compare(record: RecordReader, version: TableVersion, options: Options) -> J
     table_names, twice = names_of_columns(c.name for c in version.table.columns)
     if any(c.name in twice for c in record.columns):
         return version, None  # the decoder says that it can't know which column is meant
-    sent = (replace(c, name=table_names.get(c.name, c.name)) for c in record.columns)
+    sent = (replace(c, name=table_names.get(c.name, c.name), handle_key=c.name in keys) for c in record.columns)
     return join_definition(version.table.id, version, sent, _fits, options)
 
 
@@ -285,7 +287,7 @@ class AvroDecoder:
         strange = [name for name in keys if all(name != c.name for c in record.columns)]
         if strange:
             raise WireError("MALFORMED", where="key", details=f"it has column {strange[0]!r}, the row does not")
-        version, mismatch = self._definitions.find(record, commit_ts)
+        version, mismatch = self._definitions.find(record, commit_ts, keys)
         names, twice = names_of_columns(c.name for c in version.table.columns if not c.virtual) if version else ({}, ())
         unclear = next((name for name in twice if any(name == c.name for c in record.columns)), None)
         if unclear is not None:
@@ -312,8 +314,7 @@ class AvroDecoder:
     def _table(self, record: RecordReader, keys: tuple[str, ...]) -> Table:
         entry = self._tables.get((id(record), keys))
         if entry is None:
-            columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
-            entry = self._tables[id(record), keys] = record, Table(record.id, tuple(columns))
+            entry = self._tables[id(record), keys] = record, Table.keyed(record.id, record.columns, keys)
         return entry[1]
 
 

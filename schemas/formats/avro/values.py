@@ -212,7 +212,7 @@ def _read_default(column: Column, default: Any) -> Value:
         return values.double_text(float(default))
     if column.is_unsigned64 and isinstance(default, int):
         return str(default % _TWO_64)
-    return str(default)
+    return "0000" if column.type.kind is Kind.YEAR and default == 0 else str(default)  # NOT NULL's: 0 would be 2000
 
 
 # ---------------------------------------------------------------------------------- wire value → plain value

@@ -5,8 +5,9 @@ elements, which then come from the table's definition, where there is one. Binar
 commit_ts is there with enable-tidb-extension only. A message may be a Snappy block or an LZ4 frame as a whole.
 
 Canal itself and others write it too (alibaba/canal `protocol/FlatMessage.java`), and are read: types as MySQL has them
-and in any letters, `old` left out where it is null, numbers beside texts in `data`, records of transactions. `_csv` is
-our own mark of a row that a CSV file had (spark_jobs.io.storage_sink): ENUM and SET are names.
+and in any letters, `old` left out where it is null, numbers beside texts in `data`, records of transactions. Flink and
+SeaTunnel name no types (`mysqlType`): then ENUM and SET are names, and binary strings base64 (Jackson's binary nodes).
+`_csv` is our own mark of a row that a CSV file had (spark_jobs.io.storage_sink): ENUM and SET are names.
 """
 
 import re
@@ -22,6 +23,7 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, by_definition, join_definition, same_type
 from ticdc_bridge.schemas.formats.framing import inflated, json_object, malformed_error
 from ticdc_bridge.schemas.formats.other_fields import other_fields
+from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -47,7 +49,7 @@ _TYPE = re.compile(
 )
 _OTHER_NAMES = {"bool": "tinyint", "real": "double", "serial": "bigint"}
 _NUMBERS = re.compile(r"\s*(\d{1,10})\s*(?:,\s*(\d{1,3})\s*)?\Z", re.ASCII)
-_ELEMENT = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|\Z)", re.DOTALL)
+_ELEMENT = re.compile(r"\s*'((?:[^'\\]|''|\\.)*)'\s*(?:,|\Z)", re.DOTALL)
 _MOST_KEPT = 1_000_000  # columns of all tables together
 _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
 _Joined = tuple[Table, TableVersion | None, DefinitionMismatch | None]
@@ -103,13 +105,14 @@ class CanalJsonDecoder:
             raise ValueError(f"{kind} with the wrong rows")
         es = _time(body)
         types = _types(body)
+        form = "json" if types is None else "csv" if body.get("_csv") is True else ""
         if types is None:
             types = {name: _ANY_TYPE for image in (*data, *(old or ())) for name in image or ()}
         table, version, mismatch = self._table(id_, types, body.get("pkNames"), commit_ts, es)
         events = []
         tidb = body.get("_tidb")
         others = other_fields(message=(body, _FIELDS), _tidb=(tidb if isinstance(tidb, dict) else {}, _TIDB))
-        read = partial(_row, table, table.id if version else None, replaced, body.get("_csv") is True)
+        read = partial(_row, table, table.id if version else None, replaced, form)
         for number, image in enumerate(data):
             if not image:
                 raise ValueError("a row without columns")
@@ -144,7 +147,11 @@ class CanalJsonDecoder:
         key = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
         if key not in self._tables:
             sent = Table(id_, tuple(column_of_type(n, t, n in key[2]) for n, t in listed))
-            version, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
+            columns, names = sent.columns, {name.lower() for name in key[2]}
+            indexes = version.table.indexes if version and not version.table.primary_key else ()
+            if any(i.unique and {n.lower() for n in i.columns} == names for i in indexes):  # MySQL takes the first
+                columns = Table.keyed(id_, columns, ()).columns
+            version, mismatch = join_definition(id_, version, columns, same_type, self._context.options)
             self._tables[key] = version.table if version else sent, version, mismatch
         return self._tables[key]
 
@@ -273,7 +280,7 @@ def _elements(inner: str) -> tuple[str, ...]:
 
 
 def _row(
-    table: Table, defined: TableId | None, replaced: bool, by_name: bool, image: Any, flags: dict[str, None]
+    table: Table, defined: TableId | None, replaced: bool, form: str, image: Any, flags: dict[str, None]
 ) -> dict[str, Value]:
     if not isinstance(image, Mapping):
         raise ValueError("a row is no object")
@@ -286,7 +293,7 @@ def _row(
             flags[f"virtual_left_out:{name}"] = None
             continue
         try:
-            row[name] = None if cell is None else _value(column, _cell_text(column, cell), flags, by_name)
+            row[name] = None if cell is None else _value(column, _cell_text(column, cell), flags, form)
         except ValueError as error:
             raise ValueError(f"column {name!r}: {by_definition(error, defined)}") from error
         if replaced and isinstance(row[name], str) and "\ufffd" in str(row[name]):
@@ -343,18 +350,18 @@ def _temporal(column: Column, text: str) -> str:
     return sql_text.pad_fraction(plain, column.scale)
 
 
-def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> Value:
+def _value(column: Column, text: str, flags: dict[str, None], form: str) -> Value:
     kind = column.type.kind
     if column.vague == _ANY_TYPE:
         flags[f"untyped:{column.name}"] = None
         return sql_text.text_or_bytes(text)
     if kind is Kind.BINARY:  # ISO-8859-1; a binlog leaves out the zeros at the end of a BINARY(n), and so does Canal
         try:
-            data = text.encode("latin-1")
+            data = values.base64_bytes(text) if form == "json" else text.encode("latin-1")
         except UnicodeEncodeError as error:
             raise ValueError("no ISO-8859-1 text, as binary strings are written") from error
         return data.ljust(column.length or 0, b"\0") if column.type.name == "binary" else data
-    if kind in ELEMENTS and (by_name or not _is_number(column, text)):
+    if kind in ELEMENTS and (form or not _is_number(column, text)):
         # by name, as others than TiCDC write them
         names = [text] if column.type.kind is Kind.ENUM else text.split(",")
         if column.elements and text and not set(names) <= set(column.elements):

@@ -145,22 +145,23 @@ class DebeziumRowReader:
             shape = None if change.schema is None else _shape(self._dialect, change.schema)
             named = (*names, *change.keys)
             column_names = _column_names(self._dialect, version.table, named) if version is not None else {}
-            version, mismatch = self._join(id_, version, shape, names, column_names)
+            version, mismatch = self._join(id_, version, shape, names, column_names, change.keys)
             joined = _Joined(version, column_names if version else {}, mismatch)
             self._layouts[key] = _compile(self._dialect, id_, shape, change.keys, joined, tuple(row))
         return self._layouts[key]
 
     def _join(
         self, id_: TableId, version: TableVersion | None, shape: _Shape | None, names: tuple[str, ...],
-        column_names: Mapping[str, str],
+        column_names: Mapping[str, str], keys: tuple[str, ...],
     ) -> tuple[TableVersion | None, DefinitionMismatch | None]:  # fmt: skip
         """The version, where it can be the one that the message was written with. names: of the row, else the schema's
-        count. column_names: of names that were adjusted, the table's.
+        count. column_names: of names that were adjusted, the table's. keys: the message's.
         """
         fields = {column_names.get(name, name): field for name, field in shape.fields.items()} if shape else {}
         columns = shape.columns if shape else {}
         sent = [columns.get(n) or Column(n, BY_NAME["text"], vague=ANY_TYPE) for n in names or columns]
-        sent = [replace(c, name=column_names[c.name]) if c.name in column_names else c for c in sent]
+        key = () if self._dialect.connector else keys
+        sent = [replace(c, name=column_names.get(c.name, c.name), handle_key=c.name in key) for c in sent]
 
         def fits(defined: Column, column: Column) -> bool:
             return column.name not in fields or self._dialect.fits(defined, fields[column.name])
@@ -217,11 +218,8 @@ def _compile(
     if version is not None:
         table = version.table
     else:
-        columns = (
-            tuple(shape.columns.values()) if shape else tuple(Column(n, BY_NAME["text"], vague=ANY_TYPE) for n in names)
-        )
-        columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in columns)
-        table = Table(id_, columns)
+        columns = shape.columns.values() if shape else [Column(n, BY_NAME["text"], vague=ANY_TYPE) for n in names]
+        table = Table.keyed(id_, columns, keys)
     for name in (text for c in table.columns for text in (c.name, *c.elements)):
         json_exact.utf8(name, "a name")
     keys = _key_columns(dialect, table, tuple(column_names.get(name, name) for name in keys))

@@ -78,7 +78,7 @@ class AvroPlan:
         versions = registered_versions(config.schemas, id_, complete=True)
         if not versions.values:
             return None
-        table = newest_of(versions.values)
+        table = newest_of(versions.values, missing)
         writers = (*versions.keys, *versions.values)
         refused = []  # rows of these have no certain place in the newest columns
         for writer in writers:

@@ -180,7 +180,9 @@ def test_types_as_show_create_writes_them(written: str, shown: str) -> None:
         ("INT DEFAULT 0x10", "16"), ("INT DEFAULT b'11'", "3"), ("BIGINT UNSIGNED DEFAULT 18446744073709551615",
         "18446744073709551615"),
         ("FLOAT DEFAULT 2020.23333", "2020.2333"), ("FLOAT DEFAULT 600.0", "600"), ("DOUBLE DEFAULT 1e3", "1000"),
-        ("DOUBLE DEFAULT 1e20", "1" + "0" * 20), ("DOUBLE(60,30) DEFAULT 1.5", "1.5"),
+        ("DOUBLE DEFAULT 1e20", "1" + "0" * 20), ("DOUBLE(60,30) DEFAULT 1.5", "1.5000000000000002"),
+        ("DOUBLE(5,1) DEFAULT 1.25", "1.2"), ("FLOAT(7,2) DEFAULT '1.005'", "1"), ("INT DEFAULT 2.5e0", "2"),
+        ("INT DEFAULT 2.5", "3"), ("INT DEFAULT '2.5e0'", "3"),
         ("DECIMAL(5,2) DEFAULT 3", "3"), ("DECIMAL(5,2) DEFAULT .50", "0.50"),
         ("DECIMAL(5,2) DEFAULT '12.678'", "12.678"), ("BIT(8) DEFAULT b'101'", "b'101'"), ("BIT(4) DEFAULT 5",
         "b'101'"),
@@ -194,6 +196,8 @@ def test_types_as_show_create_writes_them(written: str, shown: str) -> None:
         ("DATETIME DEFAULT '2020-12-31 23:59:59.9'", "2021-01-01 00:00:00"), ("DATETIME DEFAULT '99-1-1'",
         "1999-01-01 00:00:00"),
         ("TIMESTAMP DEFAULT '0000-00-00 00:00:00'", "0000-00-00 00:00:00"), ("TIME DEFAULT '-838:59:59'", "-838:59:59"),
+        ("DATE DEFAULT '00-00-00'", "0000-00-00"), ("DATE DEFAULT '00-1-1'", "2000-01-01"),
+        ("DATETIME DEFAULT '2024-01-02 03-04-05'", "2024-01-02 03:04:05"),
         ("TIME DEFAULT 101112", "10:11:12"), ("TIME(1) DEFAULT '1 2:3:4.56'", "26:03:04.6"), ("YEAR DEFAULT 1", "1"),
         ("TIMESTAMP(6) DEFAULT NOW(6) ON UPDATE NOW(6)", "CURRENT_TIMESTAMP"), ("DATE DEFAULT (CURDATE())",
         "CURRENT_DATE"),
@@ -215,6 +219,14 @@ def test_impossible_columns_are_refused(definition: str) -> None:
     with pytest.raises(DdlError) as caught:
         column(definition)
     assert caught.value.code == "DDL_NOT_APPLICABLE"
+
+
+@each("zone", ["+08:00", "-0530", "+08", "Z", ".25Z", ".5 +08:00"])
+def test_a_default_in_a_zone_of_its_own(zone: str) -> None:
+    """TiDB moves it to the session's zone, which the statement does not tell."""
+    for definition in (f"{type_} DEFAULT '2024-01-02 03:04:05{zone}'" for type_ in ("DATETIME", "TIMESTAMP", "DATE")):
+        with pytest.raises(DdlError, match=r"once and keeps the value.*SHOW CREATE TABLE"):
+            column(definition)
 
 
 @each(

@@ -28,6 +28,7 @@ from ticdc_bridge.schemas.model.event import Event, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
 SENT = table(column("v", "bigint"), column("state", "varchar", length=20))
 ROW = {"v": "7", "state": "paid"}
@@ -117,6 +118,25 @@ def test_a_strict_definition_refuses_the_message(format_: str) -> None:
     with pytest.raises(WireError) as caught:
         _read(format_, DEFINITIONS["a column fewer"][0], definition_mismatch="error")
     assert (caught.value.code, "column state (" in caught.value.detail) == ("DEFINITION_MISMATCH", True)
+
+
+@each("format_", FORMATS)
+def test_a_definition_with_another_key_is_not_the_rows(format_: str) -> None:
+    """Its types may fit: merge by its key would make one row of several. A connector's key is whatever it was told."""
+    definition = table(replace(SENT.columns[1], nullable=False, handle_key=True, primary_key=True), SENT.columns[2])
+    row = _read(format_, definition)
+    assert (row.key, (row.after or {})["state"]) == (("id",), "paid")
+    view = TableView(Table(row.table.id, ()))  # merge's
+    if format_ == "debezium-mysql":
+        assert row.mismatch is None
+        return view.apply(row, Tables(definition))
+    assert "column v is no key column in the message, a key column in the definition" in str(row.mismatch)
+    assert (row.flags, row.table_version) == (["definition_mismatch:v"], None)
+    with pytest.raises(WireError, match="merge knows rows by their key") as refused:
+        view.apply(row, Tables(definition))
+    assert refused.value.code == "DEFINITION_MISMATCH"
+    keyless = _read(format_, replace(SENT, columns=tuple(replace(c, handle_key=False) for c in SENT.columns)))
+    assert (keyless.key, keyless.table.handle_key, keyless.flags) == (("id",), ("id",), [])
 
 
 def _mismatch(sent: Column, own: Column, format_: str) -> str:

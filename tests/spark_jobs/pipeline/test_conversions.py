@@ -27,7 +27,7 @@ MADE: list[tuple[Column, Column, dict[Any, str | None]]] = [
     (column("double"), column("float"), {"0.10000000149011612": "0.1"}),
     (column("float"), column("float", length=5, scale=2), {"0.1": None}),
     (column("int"), DEC1, {"7": "7.0", 7: "7.0"}),
-    (column("int"), column("year"), {"2024": "2024", "0": "0000", "24": None}),
+    (column("int"), column("year"), {"2024": "2024", "0": "0", "24": None}),
     (column("int", zerofill=True), column("varchar"), {"7": None}),
     (column("bigint", unsigned=True), column("double"), {"18446744073709551615": "1.8446744073709552e+19"}),
     (column("varchar"), column("int"), {"12": "12", "-7": "-7", "x": None, " 1": None, "1.5": None}),

@@ -16,7 +16,7 @@ from tests.support.python_words import assert_no_python_words
 from tests.support.registries import golden_registry, serving
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
-from ticdc_bridge import Decoder, Encoder, plain_event
+from ticdc_bridge import Decoder, Encoder, HistoryTables, plain_event
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
@@ -135,6 +135,11 @@ def test_what_is_wrong_is_said() -> None:
         (lambda: Encoder("open", subject_strategy="x"), "choose topic, record"),  # type: ignore[arg-type]
         (lambda: Encoder("simple"), "read, not written"),
         (lambda: Encoder("open").encode(b"x"), "a change event is needed"),  # type: ignore[arg-type]
+        (lambda: Encoder("open", registry=5), "registry=int: a file"),  # type: ignore[arg-type]
+        (lambda: HistoryTables(5), "url is of type int: a text"),  # type: ignore[arg-type]
+        (lambda: HistoryTables("http://h", wait="5s"), "wait is of type str: a number"),  # type: ignore[arg-type]
+        (lambda: plain_event("x"), "event is of type str, origin of type Message"),  # type: ignore[arg-type]
+        (lambda: plain_event(DdlEvent("open", "", "", 1, 1, ""), 5), "origin of type int: a change event and"),  # type: ignore[arg-type]
     ):
         with pytest.raises(SetupError) as caught:
             call()
@@ -159,6 +164,8 @@ def test_changed_events_are_checked() -> None:
         ("after", {"id": 1}, "column id: it is of type int"),
         ("before", {"id": "1", "N": "2"}, "column N: table"),
         ("op", "i", "column op: 'i'"),
+        ("commit_ts", 4.6e17, "column commit_ts: it is of type float: a whole number"),  # as data frames have it
+        ("commit_ts", "5", "column commit_ts: it is of type str"),
     ]
 
     def check(row: tuple[str, Any, str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.golden import Golden
 from tests.support.python_words import assert_no_python_words
 from tests.support.table import check_rows
-from ticdc_bridge import decode, encode, transcode
+from ticdc_bridge import changelog, decode, encode, reconcile, spark_session, transcode
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.pipeline.arguments import schemas_of, with_parameter_names
 from ticdc_bridge.spark_jobs.spark.data_source import SourceOptions
@@ -72,6 +72,24 @@ def test_what_is_no_data_frame() -> None:
                 function(frame, **given)
 
     check_rows(([b"x"], b"x", "file.jsonl", None, {"key": b"k"}), check, repr)
+
+
+def test_arguments_of_other_types() -> None:
+    """Of a function with arguments of its own, and of one that hands them on; a whole number is a number."""
+    rows: list[tuple[Any, str]] = [
+        (lambda: changelog(_Frame(), into="delta:x", table=5, format="open"), "table is of type int: a text"),  # type: ignore[arg-type]
+        (lambda: changelog(_Frame(), into="delta:x", table="a.b", format="open", options=5), "options is of type int"),  # type: ignore[arg-type]
+        (lambda: reconcile("delta:x", table="a.b", wait="60s"), "wait is of type str: a number"),  # type: ignore[arg-type]
+        (lambda: reconcile("delta:x", table="a.b", wait=60), "compare with what"),
+        (lambda: spark_session("a", packages="g:a:v"), "packages is of type str: a list of texts"),
+        (lambda: spark_session("a", config="b"), "config is of type str: an object"),  # type: ignore[arg-type]
+    ]
+
+    def check(row: tuple[Any, str]) -> None:
+        with pytest.raises(SetupError, match=row[1]):
+            row[0]()
+
+    check_rows(rows, check, lambda row: row[1])
 
 
 def test_schemas_win_over_a_registry() -> None:

@@ -23,13 +23,17 @@ from tests.support.service import Client
 from tests.support.table import check_rows
 from ticdc_bridge.cli import main
 from ticdc_bridge.clients.history import HistoryTables
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId, Value
 from ticdc_bridge.service.history.model import Batch, DdlRecord
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
 if TYPE_CHECKING:
@@ -241,13 +245,14 @@ def test_a_service_that_is_down_or_is_none(capsys: pytest.CaptureFixture[str]) -
     argv = ["decode", "--format", "open", "--in", str(OPEN.messages_file), "--registry-wait", "200ms"]
     assert main([*argv, "--history", nobody]) == 2
     err = capsys.readouterr().err
+    assert "error REGISTRY_UNREACHABLE: history service http://127.0.0.1:" in err
     assert "can't be reached" in err
     assert "tried for 0.2 s" in err
     assert "secret" not in err
     with serving(lambda method, path, body: answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})) as other:
         assert isinstance(other, Server)
         assert main([*argv, "--history", other.url]) == 2
-    assert "refused GET /history/changefeeds" in capsys.readouterr().err
+    assert f"history service {other.url} refused GET /history/changefeeds" in capsys.readouterr().err
 
 
 def test_it_goes_to_workers(url: str) -> None:
@@ -290,6 +295,18 @@ def test_columns_of_an_older_version(url: str, given: list[str], expected: dict[
     TableView(new.table).apply(event, tables)
     assert event.after is not None
     assert {k: v for k, v in event.after.items() if k in new.table.by_name} == {"id": "1", **expected}
+
+
+def test_older_rows_have_the_default_that_a_column_came_with(url: str) -> None:
+    added = ["ALTER TABLE orders ADD x INT DEFAULT 5", "ALTER TABLE orders ALTER x SET DEFAULT 7"]
+    for n, query in enumerate((CREATE, *added, "ALTER TABLE orders RENAME COLUMN total TO amount")):
+        _give(url, T0 + n * STEP, query)
+    tables = HistoryTables(url).check()
+    old, config = tables.at(ORDERS, T0 + 1), CodecConfig("open", FileSchemas([]), Options(), tables)
+    assert old is not None
+    event = change(old.table, {"total": "1.00"}, commit_ts=T0 + 1, table_version=old.commit_ts)
+    TableView(newest_table(config, ORDERS, "default"), missing="default").apply(event, tables)
+    assert event.after == {"id": "1", "amount": "1.00", "x": "5"}
 
 
 def test_in_spark(url: str, tmp_path: Path, spark: SparkSession) -> None:
