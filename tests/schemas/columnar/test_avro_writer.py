@@ -246,7 +246,8 @@ def test_an_update_of_the_key_is_left(kind: Column, one: Value, other: Value) ->
     """It is two messages, but where the record has the old row."""
     key = replace(kind, nullable=False, primary_key=True, handle_key=True)
     events = [_change((key, column("v", "int")), {"k": one, "v": "1"}) for _ in range(3)]
-    for event, before in zip(events, ({"k": one, "v": "2"}, {"k": other, "v": "1"}, {"v": "2"}), strict=True):
+    old: list[dict[str, Value]] = [{"k": one, "v": "2"}, {"k": other, "v": "1"}, {"v": "2"}]
+    for event, before in zip(events, old, strict=True):
         event.op, event.before = "u", {"id": "1", **before}
     assert left(events) == [False, True, False]
     assert left(events[:2], avro_include_before_value=True) == [False, False]

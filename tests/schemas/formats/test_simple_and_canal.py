@@ -495,8 +495,8 @@ def test_the_first_of_several_unique_keys() -> None:
     """MySQL's Canal names the first, TiCDC the shortest: either knows a row. What is no unique key does not."""
     ddl = "CREATE TABLE orders (A INT NOT NULL, b INT NOT NULL, c INT NOT NULL, UNIQUE (a, b), UNIQUE (c))"
     context = Context(FileSchemas([]), TableDefinitions(versions([DdlText(1, "shop", ddl, WIRE)])))
-    body = {"type": "INSERT", "database": "shop", "table": "orders", "data": [dict.fromkeys("abc", "7")]}
-    body["mysqlType"] = dict.fromkeys("abc", "int")
+    rows = {"data": [dict.fromkeys("abc", "7")], "mysqlType": dict.fromkeys("abc", "int")}
+    body: dict[str, Any] = {"type": "INSERT", "database": "shop", "table": "orders", **rows}
     for names, key, flags in (
         (["b", "a"], ("c",), []), (["c"], ("c",), []), (None, ("c",), []),
         (["b"], ("b",), ["definition_mismatch:b", "definition_mismatch:c"]),
