@@ -324,9 +324,8 @@ class ManyTables:
                     f"{other.id} would go to {location} too: --out gives both that place, or one was renamed and"
                     f" keeps it. Leave one of them out (--tables '…,!{task.id}'), and write it by a job of its own"
                 )
-                # One that was written there before goes on.
                 others = [each for each in (task, other) if "history" not in self._locations_of(each.chain)]
-                for each in others or (task, other):
+                for each in others or (task, other):  # one that was written there before goes on
                     errors[each.id] = SetupError("STOPPED", where=str(each.id), details=details)
 
         held, able = summary.held, [task for task in tasks if task.id not in errors]
