@@ -132,7 +132,7 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
             added = (c for c in (after.columns if after else ()) if c.default_unzoned and is_added_by(change, c.name))
             if (column := next(added, None)) is not None:
                 why = (
-                    f"DEFAULT '{column.default}' of column {column.name} is in the time zone of the session that ran it"
+                    f"DEFAULT {column.default!r} of column {column.name} is in the time zone of the session that ran it"
                 )
                 change = replace(change, unsure=ADDED, why=f"{why}, which nobody knows: give it ({Hint.DDL_TIME_ZONE})")
             changes.append(change)
