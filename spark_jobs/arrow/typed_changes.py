@@ -28,13 +28,15 @@ class ColumnShape(NamedTuple):
 @dataclass(frozen=True)
 class TableShape:
     """What changes of a table have to be like. columns: all of them, by name. since: the commit_ts that all come after.
-    inexact: flags of a value that a message does not hold exactly, which none of the key may have.
+    inexact: flags of a value that a message does not hold exactly, which none of the key may have. folds: by columns of
+    the key, how texts begin that may be two times.
     """
 
     columns: Mapping[str, ColumnShape]
     key: Sequence[str]
     since: int
     inexact: Sequence[str]
+    folds: Mapping[str, Sequence[str]]
 
 
 def typed_changes(changes: Any, shape: TableShape) -> tuple[Any, Any]:
@@ -56,6 +58,10 @@ def typed_changes(changes: Any, shape: TableShape) -> tuple[Any, Any]:
     removed = _values(deletes.column("before"), shape, shape.key)
     if any(values.null_count for values in (*(rows[name] for name in shape.key), *removed.values())):
         raise UnusualChanges("changes without a value of their key")
+    for name, days in shape.folds.items():
+        for values in (rows[name], removed[name]):
+            if pc.any(pc.is_in(pc.utf8_slice_codeunits(values, 0, 10), pa.array(days, pa.string()))).as_py():
+                raise UnusualChanges("a TIMESTAMP in the key of a day on which clocks were set")
     numbers = pa.array(np.flatnonzero(np.asarray(upserts.column("before").is_valid())))
     new = {name: rows[name].take(numbers) for name in shape.key}
     moved = upserts.take(numbers)

@@ -7,23 +7,20 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import TableSettings, load_into_new
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import CLOCKS_AGREE, is_since
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.pipeline.table_view import NOT_TYPED
+from ticdc_bridge.spark_jobs.pipeline.table_view import FOLD, NOT_TYPED, transition_dates
+from ticdc_bridge.spark_jobs.spark.temporal_sql import folds
 
 _WITH_OLDEST = ("unfit", "key_only", "rows")
 """Kinds of changes of which an error names the oldest."""
 _MAX_DRIVER_ROWS, _MAX_DRIVER_BYTES = 20_000, 1 << 24
 INEXACT_FLAGS = (
-    "lossy_decimal",
-    "float_damaged",
-    "temporal_zero_ambiguous",
-    "boolean_number",
-    "fraction_cut",
-    "replaced_utf8",
-)
+    "lossy_decimal", "float_damaged", "temporal_zero_ambiguous", "boolean_number", "fraction_cut", "replaced_utf8",
+)  # fmt: skip
 """Flags of values that other values are written as, too."""
 _INEXACT_KEY = "get(filter(flags, f -> exists(`key`, k -> f IN ({}))), 0)".format(
     ", ".join(f"concat('{flag}:', k)" for flag in INEXACT_FLAGS)
@@ -91,18 +88,20 @@ def count_changes(
         "key_only": (~no_ts if keeps_past else row) & F.array_contains("flags", "handle_key_only"),
         "rows": row,
     }
+    inexact = [F.expr(_INEXACT_KEY)]
+    for column in values.keys if transition_dates(zone := values.of_column.zone) else ():
+        if column.type.kind is Kind.TIMESTAMP:  # two rows of the hour that the zone's clocks show twice
+            text = F.coalesce(*(F.element_at(image, column.name) for image in ("after", "before")))
+            inexact.append(F.when(folds(text, zone), F.lit(f"{FOLD}:{column.name}")))
     size = F.expr("aggregate(map_values(after), 0L, (sum, value) -> sum + coalesce(octet_length(value), 0))")
     kinds = changes.select(
-        "commit_ts",
-        "source",
-        *(condition.alias(name) for name, condition in conditions.items()),
-        size.alias("size"),
-        F.when(stays, F.expr(_INEXACT_KEY)).alias("inexact_key"),
+        "commit_ts", "source", *(condition.alias(name) for name, condition in conditions.items()), size.alias("size"),
+        F.when(stays, F.coalesce(*inexact)).alias("inexact_key"),
         (values.bad_column() if keeps_past else F.lit(None).cast("string")).alias("bad"),
         # Of registered schemas an older one need not have all columns, nor a row from before all definitions. What a
         # snapshot (op s) lacks was looked for before.
         F.when(row & (F.col("op") != "s") & (F.col("commit_ts") > defined), values.lacking_column()).alias("lacking"),
-    )
+    )  # fmt: skip
     row_of_counts = kinds.agg(
         *(F.count_if(name).alias(name) for name in conditions),
         *(F.min(F.when(F.col(name), F.col("commit_ts"))).alias(f"first_{name}") for name in _WITH_OLDEST),

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import check_counts, count_changes
-from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.spark_jobs.lake.column_history import ADDED, SchemaChange
 from ticdc_bridge.spark_jobs.lake.dropped_columns import FullHistory, full_history
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
 from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME, new_clearing, past_history, record_cleared
@@ -150,7 +150,8 @@ class Changelog:
     # ---- statements
     def _apply_clearing(self, history: FullHistory) -> None:
         """A row for each TRUNCATE and the like, its op the statement's word."""
-        if texts := [(s.word, s.commit_ts, f"{s.commit_ts}/{s.word}") for s in new_clearing(self.columns, history)]:
+        new = (s for s in new_clearing(self.columns, history) if s.word != ADDED)
+        if texts := [(s.word, s.commit_ts, f"{s.commit_ts}/{s.word}") for s in new]:
             kinds = f"_tidb_op string, _tidb_commit_ts bigint, {CHANGE} string"
             rows = self.columns.spark.createDataFrame(texts, kinds)
             rows = rows.withColumn("_tidb_commit_time", F.expr(COMMIT_TIME.format("_tidb_commit_ts")))

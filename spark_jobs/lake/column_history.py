@@ -6,7 +6,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.ddl.executor.apply import apply
 from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
-from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, in_utc
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, mode_of
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.ddl.parser.statements import (
@@ -40,10 +40,10 @@ class SchemaChange:
 
     renamed: old name → new, other letters of the same name too. emptied: no row from before is the table's (TRUNCATE;
     CREATE, whether or not the DROP before it is known; a DROP alone leaves the copy, which RECOVER TABLE makes right
-    again). unsure: what the statement is called, where it took rows away or brought some back and nothing tells which;
-    why: the reason, if it is known. unclear: why it is not known which columns stayed (SHOW CREATE TABLE with others
-    than before). removed: partitions whose rows it took away; word: what it is called then; without `removed` the rows
-    stay here.
+    again). unsure: what the statement is called, where it took rows away or brought some back and nothing tells which,
+    or what a column that it ADDED has in them; why: the reason, if it is known. unclear: why it is not known which
+    columns stayed (SHOW CREATE TABLE with others than before). removed: partitions whose rows it took away; word: what
+    it is called then; without `removed` the rows stay here.
     """
 
     commit_ts: int
@@ -87,6 +87,8 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
             if is_shown := ddl.mode is SHOW and isinstance(statement, CreateTable):
                 catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), ddl.db)
             catalog = apply(catalog, statement, ddl.db)
+            if ddl.zone and new is not None and (table := catalog.table(new)) is not None:
+                catalog = catalog.with_table(in_utc(table, ddl.zone))
         except DdlError as error:
             if isinstance(statement, RecoverTable) and statement.table is None:  # by a job's number: it may be ours
                 if is_gone:
@@ -121,12 +123,18 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
                 renamed |= _column_renames(statement, before, after)
         unclear = ""
         if is_shown and before is not None and after is not None:
-            column = same_columns(replace(before, created_ts=0), after).unclear
-            unclear = f"column {column[0]}: {column[1]}" if column else ""
+            odd = same_columns(replace(before, created_ts=0), after).unclear
+            unclear = f"column {odd[0]}: {odd[1]}" if odd else ""
         if truncated or again or renamed or unsure or before != after:
             word, unsure = (unsure, "") if removed is not None else ("", unsure)
             emptied = truncated or again
             change = SchemaChange(ddl.commit_ts, before, after, renamed, emptied, unsure, unclear, why, word, removed)
+            added = (c for c in (after.columns if after else ()) if c.default_unzoned and is_added_by(change, c.name))
+            if (column := next(added, None)) is not None:
+                why = (
+                    f"DEFAULT {column.default!r} of column {column.name} is in the time zone of the session that ran it"
+                )
+                change = replace(change, unsure=ADDED, why=f"{why}, which is not known: give it ({Hint.DDL_TIME_ZONE})")
             changes.append(change)
     return changes
 
@@ -174,6 +182,7 @@ def same_table(name: TableId, other: TableId) -> bool:
     return name.folded == other.folded
 
 
+ADDED = "ADD COLUMN"
 _DROPPED = ("TRUNCATE PARTITION", "DROP PARTITION")
 _OF_PARTITIONS = (*_DROPPED, "FIRST PARTITION")
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.table import Table
-from ticdc_bridge.schemas.model.types import BYTES
+from ticdc_bridge.schemas.model.types import BYTES, Kind
 from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.typed_changes import ORDER, ColumnShape, TableShape, UnusualChanges, typed_changes
 from ticdc_bridge.spark_jobs.lake.change_checks import INEXACT_FLAGS
@@ -40,6 +40,7 @@ from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import (
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, find_lag, newest_gap
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, RESERVED_NAMES
+from ticdc_bridge.spark_jobs.pipeline.table_view import transition_dates
 
 NO_VECTORS = "it has no deletion vectors"
 REFUSALS = (UnusualChanges, UnsupportedTable, OSError, ValueError, pa.ArrowException)
@@ -143,7 +144,9 @@ class DirectTable:
             raise UnsupportedTable("its deleted keys have other columns")
         shapes = {c.name: ColumnShape(arrow_type(fields[c.name]), c.type.kind in BYTES, settings.zone) for c in stored}
         since = max(newest_gap(snapshot.configuration), steps[-1].commit_ts if steps else -1)
-        shape = TableShape(shapes, key, since, INEXACT_FLAGS)
+        days = sorted(transition_dates(settings.zone))
+        folds = {c.name: days for c in stored if c.handle_key and days and c.type.kind is Kind.TIMESTAMP}
+        shape = TableShape(shapes, key, since, INEXACT_FLAGS, folds)
         return DirectTable(log, tombstones, snapshot, deleted, shape, columns)
 
     def merge_frame(self, changes: DataFrame) -> tuple[int, int]:

@@ -45,6 +45,8 @@ def append_inserts(
     """
     del forgotten_ts
     changes = changes.where(is_since(counts.since))
+    if not changes.where("array_contains(flags, 'op_unknown')").isEmpty():
+        raise columns.stopped("its messages don't say whether a row is new or updated: let them (old values, _tidb_op)")
     source = ("source.topic", "source.partition", "source.offset", F.unix_millis("source.timestamp"), "row")
     has_offset = F.col("source.topic").isNotNull() & F.col("source.offset").isNotNull()
     message_id = F.when(has_offset, F.concat_ws("/", *source)).alias("message_id")
@@ -68,6 +70,7 @@ def append_inserts(
     for row in changes.where("op IN ('u', 'd')").groupBy("op").count().collect():
         summary.skipped[_LEFT_OUT[row["op"]]] += row["count"]
     values = [*rows.value_pairs, (COMMIT_TS, "commit_ts"), (ROW_MESSAGE, "message_id")]
+    columns.refuse_empty(inserted, rows.value_pairs)
     if count := inserted.count():
         upsert = Upsert([(ROW_MESSAGE, "message_id")], values, update="false")
         columns.lake_table.merge(inserted.drop("op", "bad"), upsert)

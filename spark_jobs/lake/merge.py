@@ -201,6 +201,7 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
         )
     if row["lacking"] is not None:
         raise rows.lacking_key_error(*row["lacking"])
+    columns.refuse_empty(newest.where("NOT is_deleted"), rows.value_pairs)
     return row
 
 

@@ -154,7 +154,11 @@ def _rows_until(commit_ts: int | None, are_versions: bool) -> dict[str, str]:
     if commit_ts is None:
         return dict.fromkeys(_AS_OF, f"{row_versions.TO} IS NULL") if are_versions else {}
     if not are_versions:
-        return dict.fromkeys(_AS_OF, f"{changelog.KIND.time_column} <= {commit_ts}")
+        time, until = changelog.KIND.time_column, tso_physical_ms(commit_ts)  # a delete of Avro has its message's time
+        by_time = {
+            engine: f"{time} IS NULL AND {ms.format('_kafka_timestamp')} <= {until}" for engine, ms in _MS.items()
+        }
+        return {engine: f"{time} <= {commit_ts} OR {text}" for engine, text in by_time.items()}
     to, to_ts = row_versions.TO, row_versions.TO_TS
     begun, lasts = f"{row_versions.FROM_TS} <= {commit_ts}", f"{to} IS NULL OR {to_ts} > {commit_ts}"
     # One that was ended by a delete without a commit_ts has its time alone.

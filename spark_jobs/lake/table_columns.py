@@ -14,13 +14,14 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, json_type, metadata_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_before, emptied_at, load_again
 from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable, TableColumn
@@ -40,6 +41,8 @@ FORGOTTEN = "bridge.unburied_ts"
 """Table property: the commit_ts up to which deleted keys are not kept any more."""
 TYPES = "bridge.types"
 """Table property: --types of the job that made it."""
+_ZONE = "bridge.time_zone"
+"""Table property: the zone of TIMESTAMP text, where columns have some."""
 _RENAMED, NAME = "bridge.renamed", "bridge.name"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
@@ -152,12 +155,13 @@ class TableColumns:
     def follow(self, table: Table, steps: list[SchemaChange]) -> int:
         """Brings the columns to where the table's are. Deletes up to the commit_ts are not kept by key; -1: all are."""
         properties = self.lake_table.prepare()
-        types = properties.get(TYPES, "exact")
-        if types != self.settings.types.types:
-            wanted = self.settings.types.types
-            details = (
-                f"{self.lake_table.location} was made with {Hint.TYPES.of(types)}: its columns can't become {wanted}"
-            )
+        types, wanted = properties.get(TYPES, "exact"), _properties_of(self.settings, table, ())
+        if types != wanted[TYPES]:
+            made = f"{self.lake_table.location} was made with {Hint.TYPES.of(types)}"
+            raise SetupError("USAGE", details=f"{made}: its columns can't become {wanted[TYPES]}")
+        if _ZONE in wanted and properties.get(_ZONE, wanted[_ZONE]) != wanted[_ZONE]:
+            zones = f"TIMESTAMP text of time zone {properties[_ZONE]}, and these rows of {wanted[_ZONE]}"
+            details = f"{self.lake_table.location} has {zones}: give the changefeed's, to load too"
             raise SetupError("USAGE", details=details)
         if (properties.get(ORDER) == "offset") != self.settings.by_offset:
             by_ts, by_offset = "commit_ts", "Kafka's offsets"
@@ -197,8 +201,9 @@ class TableColumns:
         self._record_key(table, key)
         if steps and APPLIED not in properties and applied == 0 == steps[-1].commit_ts:
             self.lake_table.set_property(APPLIED, "0")
-        if self.settings.names and properties.get(NAME) != str(self.settings.names[-1][1]):
-            self.lake_table.set_property(NAME, str(self.settings.names[-1][1]))
+        for name in (NAME, _ZONE):
+            if name in wanted and properties.get(name) != wanted[name]:
+                self.lake_table.set_property(name, wanted[name])
         return max(forgotten)
 
     def _begin_anew(self, table: Table) -> None:
@@ -221,6 +226,19 @@ class TableColumns:
         """SetupError STOPPED where it is not known whether a row was in a dropped partition."""
         details = "a text by which rows are spread to partitions ends with blanks, which not all servers compare alike"
         return self.stopped(f"DROP PARTITION: {details}. {load_again(self.settings.id)}")
+
+    def refuse_empty(self, rows: DataFrame, pairs: Sequence[tuple[str, str]]) -> None:
+        """SetupError STOPPED for an empty text by which a Delta table is partitioned: Delta takes it for NULL.
+
+        pairs: columns, and their names in the rows that are to be written.
+        """
+        by = {name.lower() for name in self.settings.layout.partition_by}
+        names = {n: c for c, n in pairs if c.lower() in by and dict(rows.dtypes)[n] in ("string", "binary")}
+        for name in names if self.lake_table.location.startswith("delta:") else ():
+            if not rows.where(F.octet_length(quote_name(name)) == 0).isEmpty():
+                details = f"column {names[name]}, by which {self.lake_table.location} is partitioned, is empty in a row"
+                details += f": Delta takes that for NULL. Choose another layout. {load_into_new(self.settings.id)}"
+                raise self.stopped(details)
 
     def _record_forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:
@@ -480,6 +498,8 @@ def _properties_of(settings: TableSettings, table: Table, steps: Sequence[Schema
     properties = {TYPES: settings.types.types, _KEY: _key_text(table)}
     properties |= {APPLIED: str(steps[-1].commit_ts)} if steps else {}
     properties |= {NAME: str(settings.names[-1][1])} if settings.names else {}
+    if Kind.TIMESTAMP not in settings.types.kinds and any(c.type.kind is Kind.TIMESTAMP for c in table.columns):
+        properties[_ZONE] = "UTC" if settings.zone.upper() in ("UTC", "Z", "+00:00") else settings.zone
     return properties | ({ORDER: "offset"} if settings.by_offset else {})
 
 

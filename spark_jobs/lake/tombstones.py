@@ -153,12 +153,8 @@ class Tombstones:
         frame = self._newest_by_key(self.stored)
         position = F.col(_POSITION) if _POSITION in frame.columns else F.lit(None).cast(KAFKA_POSITION)
         keys = (F.col(quote_name(c.name)).alias(name) for name, c in zip(names, self.keys, strict=True))
-        return frame.select(
-            *keys,
-            F.col(COMMIT_TS).alias("_deleted_until_ts"),
-            position.alias("_delete_position"),
-            F.lit(True).alias("_was_deleted"),
-        )
+        until, was_deleted = F.col(COMMIT_TS).alias("_deleted_until_ts"), F.lit(True).alias("_was_deleted")
+        return frame.select(*keys, until, position.alias("_delete_position"), was_deleted)
 
     def _has_key(self, of: str, names: Sequence[str]) -> SparkColumn:
         """Whether a deleted key `b` is that of a frame with this alias, whose key columns have these names."""

@@ -87,14 +87,9 @@ class TableView:
         return self.conversion_of(event.table, older=False, target=target, typed=event.mismatch is not None)
 
     def conversion_of(
-        self,
-        table: Table,
-        older: bool,
-        target: Table | None = None,
-        typed: bool = True,
-        exact: bool = False,
+        self, table: Table, older: bool, target: Table | None = None, typed: bool = True, exact: bool = False,
         tables: TableSource | None = None,
-    ) -> RowConversion:
+    ) -> RowConversion:  # fmt: skip
         """How rows that `table` describes become rows of the newest columns (spark_jobs.pipeline.row_conversion).
 
         target: instead of the newest columns. typed: False: names alone. older, exact: as RowConversion has them.

@@ -39,7 +39,7 @@ def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
     flags = [F.when(b, F.lit(f"{NOT_TYPED}:{c.name}")) for c, _, b in bad] if view.on_lossy == "flag" else []
     if transition_dates(zone):
         stamps = ((c, text) for c, text, _ in bad if c.type.kind is Kind.TIMESTAMP)
-        flags += [F.when(_folds(text, zone), F.lit(f"{FOLD}:{c.name}")) for c, text in stamps]
+        flags += [F.when(folds(text, zone), F.lit(f"{FOLD}:{c.name}")) for c, text in stamps]
     if flags:
         out["flags"] = F.array_union("flags", F.array_compact(F.array(*flags)))
     if view.on_lossy == "error":
@@ -117,7 +117,7 @@ def _is_risky(text: Column, zone: str) -> Column:
     return F.substring(text, 1, 10).isin(*sorted(transition_dates(zone)))
 
 
-def _folds(text: Column, zone: str) -> Column:
+def folds(text: Column, zone: str) -> Column:
     """Clocks were set back: the offset of the day after gives another time with the same text."""
     clock, day = text.try_cast("timestamp_ntz"), F.expr("INTERVAL '1' DAY")
     later = _utc(clock + day, zone) - day

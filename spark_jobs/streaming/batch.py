@@ -24,15 +24,9 @@ from ticdc_bridge.spark_jobs.streaming.table_results import print_tables
 
 
 def run_to_table(
-    job: Job,
-    source: str,
-    out: str,
-    dead: str | None,
-    kafka: KafkaClient,
-    settings: SparkSettings,
-    table: str | None,
+    job: Job, source: str, out: str, dead: str | None, kafka: KafkaClient, settings: SparkSettings, table: str | None,
     statements: Sequence[DdlText] = (),
-) -> Summary:
+) -> Summary:  # fmt: skip
     """Everything up to the high watermarks of now, appended to the table in one transaction."""
     if table_location_of(out) is None:
         raise SetupError(
@@ -59,15 +53,9 @@ def run_in_order(
 
 
 def _run(
-    job: Job,
-    source: str,
-    out: str | OrderedSink,
-    dead: str | None,
-    kafka: KafkaClient,
-    settings: SparkSettings,
-    table: str | None = None,
-    statements: Sequence[DdlText] = (),
-) -> Summary:
+    job: Job, source: str, out: str | OrderedSink, dead: str | None, kafka: KafkaClient, settings: SparkSettings,
+    table: str | None = None, statements: Sequence[DdlText] = (),
+) -> Summary:  # fmt: skip
     check_any_order(job.read)
     topics = topics_of_location(source)
     client, sources = kafka.java_settings() if topics else None, None

@@ -51,11 +51,20 @@ class ConsistentPoints:
             name = absolute_path(location.name) if location.format == "delta" else location.name
             self.points[f"{location.format}:{name}"] = point
 
-    def record(self, session: SparkSession, resolved: int, set_aside: Collection[str]) -> None:
-        """Adds the rows of a resolved ts if it is new, no table is further, and none set aside. A repeat finds them."""
+    def keep(self) -> dict[str, Any]:
+        """Keeps what was noted, and returns all that is kept: if this batch comes again, it may not write a table that
+        followed DDL alone, or that was set aside until now.
+        """
         kept = self.checkpoint.read(_FILE, dict[str, Any]())
         kept = kept if kept.get("choice") == self.choice else {}
-        points = {location: TablePoint(*point) for location, point in kept.get("tables", {}).items()}
+        kept |= {"choice": self.choice, "tables": {**kept.get("tables", {}), **self.points}}
+        self.checkpoint.keep(_FILE, kept)
+        return kept
+
+    def record(self, session: SparkSession, resolved: int, set_aside: Collection[str]) -> None:
+        """Adds the rows of a resolved ts if it is new, no table is further, and none set aside. A repeat finds them."""
+        kept = self.keep()
+        points = {location: TablePoint(*point) for location, point in kept["tables"].items()}
         old = (n for n, point in points.items() if n not in self.points and resolved - point.noted_ts > _DAY)
         for name in islice(old, _OLD_A_BATCH):
             if (location := table_location_of(name)) is not None:
@@ -71,7 +80,7 @@ class ConsistentPoints:
         elif points and resolved > kept.get("resolved_ts", -1):
             add_points(session, self._table(session, self.location), resolved, points)
             kept["resolved_ts"] = resolved
-        self.checkpoint.keep(_FILE, {**kept, "choice": self.choice, "tables": points})
+        self.checkpoint.keep(_FILE, {**kept, "tables": points})
 
     def _table(self, session: SparkSession, location: TableLocation) -> LakeTable:
         return tables.engine_of(session, self.engine, location.format)(session, location.name)

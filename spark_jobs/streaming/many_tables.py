@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +25,7 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
-from ticdc_bridge.spark_jobs.lake.column_history import load_again
+from ticdc_bridge.spark_jobs.lake.column_history import load_again, schema_changes
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, RenameChain
 from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
@@ -103,6 +104,7 @@ class _Batch(NamedTuple):
     write_table: Callable[[TableTask], int]
     loaded_of: Callable[[TableTask], int]
     session: SparkSession
+    when_written: Callable[[], object]
 
 
 class ManyTables:
@@ -125,6 +127,7 @@ class ManyTables:
             self._set_aside = None  # a table alone ends the job
         self._states = checkpoint.read(_FILE, dict[str, dict[str, str | int]]()) if checkpoint else {}
         self._statements: tuple[DdlText, ...] | None = None
+        self._are_followed = False  # also where a batch failed, and comes again in this process
         self._histories = TableHistories([])
         self.was_direct, self._waited = True, 0
 
@@ -133,7 +136,8 @@ class ManyTables:
         seldom after one with a table that Spark had to merge.
         """
         self._waited = 0 if self.was_direct else (self._waited + 1) % _WAITED
-        return self._statements == tuple(statements) and not self._waited and not self.set_aside
+        is_new = self._statements != tuple(statements) or not self._are_followed
+        return not (is_new or self._waited or self.set_aside)
 
     def keep_read_until(self, newest_ts: int) -> None:
         """For a later run with other tables: changes up to this commit_ts were read, of all tables."""
@@ -146,7 +150,7 @@ class ManyTables:
         names = [name for name in map(self._first_name, chains) if name is not None]
         if not names:
             return None
-        is_kept = len(chains) == 1 and str(names[0].folded) in self._states
+        is_kept = len(chains) == 1 and self._key(chains[0]) in self._states
         task = self._task_of(chains[0]) if is_kept else None
         if task is None or task.refused is not None:
             raise UnsupportedTable("its place is not known yet, or its name was another table's, too")
@@ -162,27 +166,28 @@ class ManyTables:
     def write(
         self, changes: DataFrame | None, number: int, statements: Sequence[DdlText], summary: Summary,
         write_table: Callable[[TableTask], int], loaded_of: Callable[[TableTask], int], session: SparkSession,
+        when_written: Callable[[], object] = list,
     ) -> list[TableTask]:  # fmt: skip
         """Changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`; None: there are none) to their
         tables; what was done, by table. number: of the micro-batch. statements: all that are known. write_table: gives
         the keys or rows written. loaded_of: the TSO of the snapshot that a table's places have; -1: one has none.
+        when_written: is called before the checkpoint says which tables need not be written again.
 
         SetupError as it raises it, or for a table that can't have its place; after the other tables are written.
         """
-        batch = _Batch(number, summary, write_table, loaded_of, session)
-        is_new = self._statements != tuple(statements)
-        if is_new:
-            self._statements = tuple(statements)
+        batch = _Batch(number, summary, write_table, loaded_of, session, when_written)
+        if self._statements != tuple(statements):
+            self._statements, self._are_followed = tuple(statements), False
             self._histories = TableHistories(statements if self._follows else ())
         if changes is None:
-            return self._write_all(self._without_changes([], is_new), batch)
+            return self._write_all(self._without_changes([]), batch)
         # Where a table's rows stand together, Spark leaves out most of what it cached of the others.
         marked = RowOwners(self._checkpoint, number).mark(changes, self._histories.shared)
-        marked = marked.withColumn(_TABLE, F.lower(F.concat_ws(".", "db", "table")))
+        marked = marked.withColumn(_TABLE, F.lower(F.concat_ws("\n", "db", "table")))
         marked = marked.sortWithinPartitions(_TABLE, "position").persist()
         try:
             tasks = self._with_changes(marked, summary)
-            return self._write_all(tasks + self._without_changes(tasks, is_new), batch)
+            return self._write_all(tasks + self._without_changes(tasks), batch)
         finally:
             marked.unpersist()
 
@@ -223,9 +228,9 @@ class ManyTables:
         self.keep_read_until(max((group["read_until"] for group in groups if group["kind"] == "row"), default=-1))
         return [task for task in tasks.values() if task.rows]
 
-    def _without_changes(self, others: Sequence[TableTask], is_new: bool) -> list[TableTask]:
+    def _without_changes(self, others: Sequence[TableTask]) -> list[TableTask]:
         """Tables, but for the others, whose places do not follow their DDL yet, or that are set aside."""
-        tasks = self._only_ddl({task.id.folded for task in others}) if is_new else []
+        tasks = [] if self._are_followed else self._only_ddl({task.id.folded for task in others})
         keys = {task.key for task in (*others, *tasks)}
         for key, id_ in self._set_aside.ids().items() if self._set_aside else ():
             chains = (chain for chain in self._histories.tables_named(id_) if self._key(chain) == key)
@@ -259,8 +264,9 @@ class ManyTables:
             return TableTask(chain, "", (), refused=error)
         task = TableTask(chain, str(location["location"]), self._histories.statements_of(chain), layout=layout)
         task.key = self._key(chain)
-        left_out = (until for choice, until in self._earlier if not choice.takes(name))
-        task.needs = max([self._set_aside.needs(task.key) if self._set_aside else -1, *left_out])
+        left_out = max((until for choice, until in self._earlier if not choice.takes(name)), default=-1)
+        left_out = -1 if left_out < _created_ts(task, left_out) else left_out
+        task.needs = max(self._set_aside.needs(task.key) if self._set_aside else -1, left_out)
         for kind in _BESIDE:
             if self._rule(kind, output) is not None:
                 setattr(task, kind, str(location[kind]))
@@ -280,9 +286,14 @@ class ManyTables:
         return next((id_ for _, id_ in chain.names() if id_ is not None and self._choice.takes(id_)), None)
 
     def _key(self, chain: RenameChain) -> str:
-        """What a table's state is kept by; "": it is not chosen."""
-        name = self._first_name(chain)
-        return str(name.folded) if name else ""
+        """What a table's state is kept by; "": it is not chosen. Of a name that another table had before, with the
+        commit_ts of when it got it.
+        """
+        if (name := self._first_name(chain)) is None:
+            return ""
+        until, names = zip(*chain.names(), strict=True)
+        since, owners = (-1, *until)[names.index(name)], self._histories.shared.get(name.folded)
+        return f"{name.folded}@{since}" if owners and since > owners[0].after else str(name.folded)
 
     def _locations_of(self, chain: RenameChain) -> dict[str, str | int]:
         """Where a table is, which a checkpoint keeps: its name may come in other letters later. One that is set aside
@@ -313,12 +324,15 @@ class ManyTables:
                     f"{other.id} would go to {location} too: --out gives both that place, or one was renamed and"
                     f" keeps it. Leave one of them out (--tables '…,!{task.id}'), and write it by a job of its own"
                 )
-                errors[task.id] = errors[other.id] = SetupError("STOPPED", where=str(task.id), details=details)
+                others = [each for each in (task, other) if "history" not in self._locations_of(each.chain)]
+                for each in others or (task, other):  # one that was written there before goes on
+                    errors[each.id] = SetupError("STOPPED", where=str(each.id), details=details)
 
         held, able = summary.held, [task for task in tasks if task.id not in errors]
         errors |= _run_together(batch.write_table, able, self._most, batch.session, self.cut_off)
         if self.cut_off.is_set():
             raise WaitInterrupted("stopped while the tables of a batch were written")
+        batch.when_written()
         done = [task for task in tasks if task.id not in errors]
         for task in done:
             self._locations_of(task.chain)["history"] = task.digest
@@ -337,6 +351,7 @@ class ManyTables:
             if task.id in errors:
                 self._put_aside(task, errors[task.id], batch)
         summary.set_aside = self.set_aside
+        self._are_followed = True
         return done
 
     # ---- tables that are set aside
@@ -377,6 +392,15 @@ class ManyTables:
         if gone:
             batch.summary.skipped["waited too long"] += gone
             print(f"table {task.id}: {gone} changes have waited too long, and are not kept any more", file=sys.stderr)
+
+
+def _created_ts(task: TableTask, after: int) -> int:
+    """When a table was created, if its statements begin with that and it was after a commit_ts; else -1."""
+    if after >= 0 and task.statements and task.statements[-1].commit_ts > after:
+        with suppress(SetupError):  # is told where it is followed
+            first = next(iter(schema_changes(task.statements, task.id)), None)
+            return first.commit_ts if first is not None and first.emptied else -1
+    return -1
 
 
 def _may_exist(location: str) -> bool:

@@ -10,6 +10,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions, stat
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.arrow.typed_changes import ColumnShape, TableShape, UnusualChanges, typed_changes
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.lake import direct_merge
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import TransactionLog, log_of
@@ -290,3 +292,18 @@ def test_many_tables_in_one_job(spark: SparkSession, vectors: None) -> None:
     for name in names[:3]:
         rows = {row["id"]: row["a"] for row in _by_spark(spark, f"lake/d/{name}")}
         assert rows == {id_: "2" for id_ in range(2, 42) if id_ % 7 != 2}
+
+
+@pytest.mark.parametrize(("day", "is_left"), [("02", True), ("03", False)])
+def test_a_key_of_a_day_on_which_clocks_are_set(day: str, is_left: bool) -> None:
+    """It is left to Spark, which stops at the hour that is there twice."""
+    rows, kind = [("k", f"2025-11-{day} 01:30:00")], pyarrow.map_(pyarrow.string(), pyarrow.string())
+    for op, images in (("c", ([None], [rows])), ("d", ([rows], [None]))):
+        before, after = (pyarrow.array(image, kind) for image in images)
+        flags = pyarrow.array([[]], pyarrow.list_(pyarrow.string()))
+        order = {"commit_ts": [5], "position": [1], "row": [0]}
+        changes = pyarrow.table({"op": [op], "before": before, "after": after, "flags": flags, **order})
+        columns = {"k": ColumnShape(pyarrow.string(), is_bytes=False, zone="America/New_York")}
+        shape = TableShape(columns, ["k"], 1, (), {"k": ["2025-11-02"]})
+        with pytest.raises(UnusualChanges, match="clocks were set") if is_left else nullcontext():
+            typed_changes(changes, shape)

@@ -215,6 +215,13 @@ def test_what_added_columns_show_in_older_rows() -> None:
         "e": (False, None), "f": (True, "0.00"), "g": (True, "p"), "h": (True, None),
         "i": (True, b"\0\0"), "j": (True, b"\0\0\0"), "k": (True, b""),
     }  # fmt: skip
+    for zone, known, unsure in (
+        ("", (False, None), "ADD COLUMN"), ("Asia/Shanghai", (True, "2019-12-31 16:00:00"), "")
+    ):  # fmt: skip
+        added = DdlText(2, "d", "ALTER TABLE t ADD COLUMN x TIMESTAMP DEFAULT '2020-01-01'", TYPED, zone)
+        *_, step = schema_changes([DdlText(1, "d", text, TYPED), added], TableId("d", "t"))
+        assert step.after is not None
+        assert (with_defaults(step.after.by_name["x"]), step.unsure) == (known, unsure)
 
 
 @pytest.mark.slow
@@ -252,6 +259,64 @@ def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[st
     assert merged == [
         {"id": 1, "v": 5, "f": 0.10000000149011612, "d": None}, {"id": 2, "v": 7, "f": 0.1, "d": moment}
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_zones_of_timestamps(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """A default of an unknown zone, text of another zone than the table's, a key that stands for two times: none is
+    written.
+    """
+    texts = [
+        (1, "CREATE TABLE t (id int primary key, ts timestamp NULL)"), (2, "CREATE TABLE k (ts timestamp PRIMARY KEY)"),
+        (40, "ALTER TABLE t ADD COLUMN d timestamp NULL DEFAULT '2020-01-01'"),
+    ]  # fmt: skip
+    lines = [{"commit_ts": ts, "db": "d", "query": text, "typed": True} for ts, text in texts]
+    Path("ddl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    changes = [
+        row(commit_ts=10, offset=0, after={"id": "1", "ts": "2024-01-01 00:00:00"}),
+        row(commit_ts=50, offset=1, after={"id": "2", "ts": None, "d": None}),
+        row(commit_ts=51, offset=2, table="k", key=["ts"], after={"ts": "2025-11-02 00:59:59"}),
+        row(commit_ts=52, offset=3, table="k", key=["ts"], after={"ts": "2025-11-02 01:30:00"}),
+    ]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in changes))
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
+    options = ["--format", "open", "--in", "m", "--ddl", "ddl", "--engine", "deltalake"]
+    argv = ["merge", *options, "--table", "d.t", "--out", "delta:t", "--time-zone", "UTC"]
+    assert main(argv) == 2
+    assert "ADD COLUMN at commit_ts 40: DEFAULT '2020-01-01 00:00:00' of column d is in" in capsys.readouterr().err
+    argv += ["--ddl-time-zone", "Asia/Shanghai"]
+    for zone, code in (("Z", 0), ("utc", 0), ("Asia/Shanghai", 2)):
+        assert main([*argv, "--time-zone", zone]) == code
+    assert "has TIMESTAMP text of time zone UTC, and these rows of Asia/Shanghai" in capsys.readouterr().err
+    assert rows(spark, "t") == [
+        {"id": 1, "ts": "2024-01-01 00:00:00", "d": "2019-12-31 16:00:00"}, {"id": 2, "ts": None, "d": None}
+    ]  # fmt: skip
+    for more, code in ((["UTC"], 0), (["America/New_York"], 2), (["America/New_York", "--on-lossy", "flag"], 0)):
+        name = f"delta:k{more[0]}".replace("/", "_") + str(code)
+        assert main(["merge", *options, "--table", "d.k", "--out", name, "--time-zone", *more]) == code
+    assert "column ts is in the key, and a message does not hold its value exactly (timestamp_fold)" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.slow
+def test_a_partition_of_empty_texts(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Delta has NULL there: refused, where a delete and NULL are not."""
+    line = {"commit_ts": 1, "db": "d", "query": "CREATE TABLE t (id INT PRIMARY KEY, r VARCHAR(9), b VARBINARY(9))"}
+    Path("ddl").write_text(json.dumps(line) + "\n")
+    texts = [("1", "x", None), ("2", None, {"hex": "00"}), ("3", "", None), ("4", "y", {"hex": ""})]
+    lines = [row(commit_ts=9 + n, offset=n, after={"id": i, "r": r, "b": b}) for n, (i, r, b) in enumerate(texts)]
+    lines.append(row(commit_ts=20, offset=9, op="d", before={"id": "3", "r": "", "b": None}, after=None))
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
+    argv = ["merge", "--format", "open", "--ddl", "ddl", "--table", "d.t", "--engine", "deltalake", "--out"]
+    for column, many, code in (("r", 2, 0), ("r", 3, 2), ("r", 5, 0), ("b", 3, 0), ("b", 5, 2)):
+        more = [f"delta:{column}", "--partition-by", column, "--in", written(found("m")[:many])]
+        assert main([*argv, *more]) == code
+        assert (
+            f"column {column}, by which delta:{column} is partitioned, is empty" in capsys.readouterr().err
+        ) == bool(code)
+    assert [(entry["id"], entry["r"]) for entry in rows(spark, "r")] == [(1, "x"), (2, None), (4, "y")]
 
 
 @pytest.mark.slow

@@ -62,6 +62,7 @@ SWAP: Ddl = [
     (1, "CREATE TABLE t (id int primary key, v int)"), (2, "CREATE TABLE t_new (id int primary key, v int)"),
     (40, "RENAME TABLE t TO t_old, t_new TO t"),
 ]  # fmt: skip
+ZONED: Ddl = [SWAP[0], (40, "ALTER TABLE t ADD COLUMN a timestamp NULL DEFAULT '2020-01-01'")]
 SHOWN = [f"CREATE TABLE `t` (`id` int primary key, `{name}` int)" for name in "vw"]
 INT = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `v` int DEFAULT NULL,\n  PRIMARY KEY (`id`)\n)"
 WIDE = INT.replace("`v` int DEFAULT NULL,", "`w` int DEFAULT NULL,\n  `a` int DEFAULT '7',")
@@ -123,6 +124,13 @@ CASES = {
         "its rows don't fit from bigint to int", [([(1, INT.replace("`v` int", "`v` bigint"))], 30), ([(1, INT)], 200)],
         [{"commit_ts": 10, "after": {"id": "1", "v": "5000000000"}}, {"commit_ts": 50, "after": {"id": "1", "v": "5"}}],
         INT, [{"id": "1", "v": "5"}], NEXT, [{"id": 1, "v": 5}, {"id": 8, "v": 8}], ddl=[(90, INT)], from_start=False,
+    ),
+    "a default of an unknown zone": Case(
+        "ADD COLUMN at commit_ts 40: DEFAULT '2020-01-01 00:00:00' of column a is in", [(ZONED[:1], 30), (ZONED, 200)],
+        [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}], INT.replace("PRIMARY", "`a` timestamp NULL,\n  PRIMARY"),
+        [{"id": "1", "v": "1", "a": "2020-01-01 00:00:00"}],
+        {"commit_ts": 150, "after": {"id": "8", "v": "8", "a": None}},
+        [{"id": 1, "v": 1, "a": "2020-01-01 00:00:00"}, {"id": 8, "v": 8, "a": "None"}], replace=True,
     ),
     "a value in a changelog": Case(
         "the value in the change at commit_ts 10 does not fit", [(DOUBLE, 200)],

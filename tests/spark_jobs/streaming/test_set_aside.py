@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
@@ -31,30 +32,40 @@ class _Killed(Exception):
 
 @dataclass
 class _World:
-    """Tables that can't go on (`broken`), what was merged into each (commit_ts), the TSO that each was loaded at."""
+    """Tables that can't go on (`broken`), or can't once (`killed`), what was merged into each (commit_ts), the TSO that
+    each was loaded at.
+    """
 
     spark: SparkSession
     folder: Path
     broken: set[str] = field(default_factory=set)
+    killed: set[str] = field(default_factory=set)
     merged: dict[str, set[int]] = field(default_factory=dict)
     loaded: dict[str, int] = field(default_factory=dict)
     summary: Summary = field(default_factory=Summary)
+    when_written: Callable[[], object] = list
 
     def start(self, *patterns: str) -> ManyTables:
         (self.folder / "spark" / "offsets").mkdir(parents=True, exist_ok=True)
         return ManyTables(TableChoice(patterns or ("d.*",)), _RULES, (), 2, True, Checkpoint(self.folder, {}))
 
-    def write(self, job: ManyTables, number: int, rows: Iterable[tuple[str, int]]) -> list[str]:
+    def write(
+        self, job: ManyTables, number: int, rows: Iterable[tuple[str, int]], statements: Sequence[DdlText] = ()
+    ) -> list[str]:  # fmt: skip
         """A micro-batch with a row for each (table, commit_ts); the tables that are set aside then."""
         made = [{"kind": "row", "op": "c", "commit_ts": ts, "position": ts, "db": "d", "table": name[2:]}
                 for name, ts in rows]  # fmt: skip
         frame = self.spark.createDataFrame(made, CHANGES + ", position bigint").coalesce(1)
         self.summary = Summary()
-        job.write(frame if made else None, number, (), self.summary, self._merge, self._loaded_of, self.spark)
+        functions = self._merge, self._loaded_of, self.spark, self.when_written
+        job.write(frame if made else None, number, statements, self.summary, *functions)
         (self.folder / "spark" / "offsets" / str(number)).touch()
         return sorted(self.summary.set_aside)
 
     def _merge(self, task: TableTask) -> int:
+        if str(task.id) in self.killed:
+            self.killed.discard(str(task.id))
+            raise _Killed
         if str(task.id) in self.broken:
             raise SetupError("STOPPED", where=str(task.id), details="broken")
         changes = task.all_changes
@@ -122,6 +133,46 @@ def test_a_table_that_was_left_out_comes_back(spark: SparkSession, tmp_path: Pat
     assert world.write(world.start(), 3, [("d.a", 5)]) == []
     world.write(world.start("d.*", "!d.a"), 4, [("d.a", 6)])
     assert world.write(world.start(), 5, [("d.a", 7)]) == ["d.a"]
+
+
+def test_a_table_that_gets_the_name_of_another(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its changes wait apart, and are none of the table's that had the name: that one goes on in its place, which
+    follows its DDL also where the batch fails and comes again.
+    """
+    monkeypatch.chdir(tmp_path)
+    Path("d/a/_delta_log").mkdir(parents=True)
+    world = _World(spark, tmp_path / "cp")
+    job, ddl = world.start(), [DdlText(1, "d", "CREATE TABLE a (id INT PRIMARY KEY)")]
+    assert world.write(job, 0, [("d.a", 2)], ddl) == []
+    ddl += [DdlText(10, "d", "RENAME TABLE a TO old"), DdlText(11, "d", "CREATE TABLE a (id INT PRIMARY KEY)")]
+    world.broken, world.killed = {"d.a"}, {"d.old"}
+    with pytest.raises(SetupError, match=r"would go to delta:d/a too"):
+        world.write(job, 1, [("d.a", 20)], ddl)
+    assert world.write(job, 1, [("d.a", 20)], ddl) == ["d.a"]
+    assert "d.old" in world.merged
+    assert world.write(job, 2, [("d.b", 21)], ddl) == ["d.a"]
+    assert world.write(job, 3, [("d.old", 22), ("d.a", 23)], ddl) == ["d.a"]
+    assert world.merged == {"d.a": {2}, "d.b": {21}, "d.old": {22}}
+    assert world.summary.set_aside["d.a"][0] == 2
+    world.broken.clear()
+    world.when_written = lambda: 1 // 0  # a point in time is kept before its table counts as written
+    with pytest.raises(ZeroDivisionError):
+        world.write(job, 4, [("d.b", 24)], ddl)
+    world.when_written, world.merged["d.a"] = list, {2}
+    assert world.write(job, 4, [("d.b", 24)], ddl) == []
+    assert world.merged["d.a"] == {2, 20, 23}
+
+
+def test_a_table_that_is_newer_than_a_choice_without_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing of it was read before: no snapshot is needed. Nor is it another's, whose CREATE TABLE names it."""
+    world = _World(spark, tmp_path)
+    world.write(world.start("d.b", "d.c"), 0, [("d.b", 5)])
+    ddl = [DdlText(2, "d", "CREATE DATABASE d"), DdlText(6, "d", "CREATE TABLE a (id INT PRIMARY KEY)"),
+           DdlText(7, "d", "CREATE TABLE c (id INT REFERENCES lone (id))")]  # fmt: skip
+    assert world.write(world.start(), 1, [("d.a", 8), ("d.lone", 9)], ddl) == ["d.lone"]
+    assert world.merged["d.a"] == {8}
 
 
 def test_one_table_alone_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
