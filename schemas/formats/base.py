@@ -54,9 +54,7 @@ class Decoder(Protocol):
 
 
 class Encoder(Protocol):
-    """Writes one format. `topic_of`, if it has that method, names the topic of an event where the user names none;
-    `lacks_old_rows`, if it is true: an update of the key has to come as a delete and an insert.
-    """
+    """Writes one format. `topic_of`, if it has that method, names the topic of an event where the user names none."""
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """One event → its messages, on the topic of `origin`. Empty: the format can't carry this kind of event.

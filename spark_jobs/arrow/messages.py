@@ -116,8 +116,7 @@ class Transcoder(BatchReader):
         # Rows with nothing but their key that are no deletes: few formats have a form for them (codec._encode).
         key_only = np.array([s.key_only for s in rows.shapes], bool)
         refused = key_only[rows.shape] & (rows.op != ord("d")) if key_only.any() else False
-        moved = (rows.op == ord("u")) & (rows.before >= 0) if self._write.options.no_old_value else False
-        slow[rows.message[output.left | refused | moved]] = True
+        slow[rows.message[output.left | refused]] = True
         slow |= odd
         mask = cells.leave_out(rows, self._config.chosen, slow, summary)
         cells.count_rows(rows, output.flags, mask, topics, summary)

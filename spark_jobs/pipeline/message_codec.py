@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any
 
-from ticdc_bridge.schemas.formats.base import BatchEncoder, Decoder, Encoder, split_key_change
+from ticdc_bridge.schemas.formats.base import BatchEncoder, Decoder, Encoder
 from ticdc_bridge.schemas.formats.definitions import name_definition
 from ticdc_bridge.schemas.formats.framing import carried_headers
 from ticdc_bridge.schemas.inspect import checksum
@@ -121,9 +121,6 @@ def _with_topic(topic: str | None, event: Event, message: Message, encoder: Enco
 
 def _encode(encoder: Encoder, events: list[Event], origin: Message, result: MessageResult) -> None:
     """Writes events of one message for one topic; rows of a format with batches go together."""
-    if getattr(encoder, "lacks_old_rows", False):
-        parts = (split_key_change(e, e.key) if isinstance(e, RowChange) else (e,) for e in events)
-        events = [*chain.from_iterable(parts)]
     rows = [event for event in events if isinstance(event, RowChange)]
     try:
         for row in rows:

@@ -37,7 +37,6 @@ class CraftEncoder:
 
     def __init__(self, context: Context) -> None:
         self._options: Options = context.options
-        self.lacks_old_rows = self._options.no_old_value
         self._plans: BoundedCache[tuple[Any, ...], tuple[Table, dict[str, _Cell]]] = BoundedCache(256)
 
     def encode(self, event: Event, origin: Message) -> list[Message]:

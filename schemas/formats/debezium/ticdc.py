@@ -377,7 +377,6 @@ class DebeziumEncoder:
 
     def __init__(self, context: base.Context) -> None:
         self._options = context.options
-        self.lacks_old_rows = self._options.no_old_value
         self._tables = context.tables
         self._plans: BoundedCache[tuple[Any, ...], tuple[Table, RowTexts]] = BoundedCache()
 
@@ -558,7 +557,6 @@ class DebeziumAvroEncoder:
     def __init__(self, context: base.Context) -> None:
         self._context = context
         self._options = context.options
-        self.lacks_old_rows = self._options.no_old_value
         self._plans: BoundedCache[tuple[Any, ...], tuple[Table, _Plan]] = BoundedCache()
         self._outer: BoundedCache[tuple[str, ...], tuple[_Record, _Record]] = BoundedCache()
 

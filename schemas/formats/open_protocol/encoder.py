@@ -49,7 +49,6 @@ class OpenEncoder:
 
     def __init__(self, context: base.Context) -> None:
         self._options = context.options
-        self.lacks_old_rows = self._options.no_old_value
         self._style = Style(self.classic, context.options.on_lossy == "flag")
         self._compress = _COMPRESS[context.options.large_message_handle_compression]
         self._plans: BoundedCache[tuple[Any, ...], tuple[Table, tuple[_Cell, ...]]] = BoundedCache()

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.rows import ORIGIN, Pair, change, column, table
+from tests.support.rows import ORIGIN, change, column, table
 from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.formats.base import split_key_change
-from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.jobs.verify import BinlogPosition, binlog_position
 from ticdc_bridge.spark_jobs.pipeline.event_order import change_id
-from ticdc_bridge.spark_jobs.pipeline.message_codec import encode_event
 
 MADE = table(column("v", "int"))
 
@@ -47,16 +46,6 @@ def test_an_update_of_the_key_is_of_two_keys() -> None:
     assert split == [("d", {"id": "1", "v": "1"}, None), ("c", None, {"id": "2", "v": "1"})]
     same = change(MADE, {"v": "1"}, {"v": "2"})
     assert list(split_key_change(same, same.key)) == [same]
-
-
-def test_an_update_of_the_key_is_written_so_without_old_rows() -> None:
-    event = change(MADE, {"id": "2", "v": "1"}, {"id": "1", "v": "1"})
-    for format_ in ("debezium", "debezium-avro", "open", "craft"):
-        pair = Pair(format_, no_old_value=True)
-        messages = encode_event(pair.encoder, event, ORIGIN).out
-        rows = [row for m in messages for row in pair.decoder.decode(m) if isinstance(row, RowChange)]
-        assert [(row.op, (row.after or row.before or {})["id"]) for row in rows] == [("d", "1"), ("c", "2")], format_
-        assert len(encode_event(Pair(format_).encoder, event, ORIGIN).out) == 1
 
 
 def test_verify_of_an_update_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
