@@ -1,7 +1,7 @@
 """What every wire format is: a decoder from messages to events, and an encoder back."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from ticdc_bridge.schemas.model.errors import Hint, LossyError, SetupError, WireError
@@ -206,17 +206,6 @@ def complete_before(event: RowChange) -> Row | None:
     if event.op != "u" or before is None or after is None or before.keys() >= after.keys():
         return before
     return {**after, **before}
-
-
-def split_key_change(event: RowChange, key: Sequence[str]) -> tuple[RowChange, ...]:
-    """An update that changes the key as what it is to everybody who knows rows by keys: a delete and an insert."""
-    before, after = event.before, event.after
-    if event.op != "u" or before is None or after is None:
-        return (event,)
-    if all(before[name] == after[name] for name in key if name in before and name in after):
-        return (event,)
-    deleted = replace(event, op="d", after=None, before={**after, **before}, flags=list(event.flags))
-    return deleted, replace(event, op="c", before=None)
 
 
 def commit_ts_of(event: RowChange | DdlEvent) -> int | None:

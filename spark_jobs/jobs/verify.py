@@ -18,7 +18,6 @@ from typing import IO, Any, NamedTuple
 from zlib import crc32
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
-from ticdc_bridge.schemas.formats.base import split_key_change
 from ticdc_bridge.schemas.inspect.losses import (
     LOSSES,
     EventDifference,
@@ -37,7 +36,7 @@ from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.plain.writer import plain_value
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.event_order import change_id
+from ticdc_bridge.spark_jobs.pipeline.event_order import change_id, split_key_change
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, position_text
 from ticdc_bridge.spark_jobs.pipeline.result import Used, mismatch_warning
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
@@ -221,7 +220,7 @@ def _read(compared: ComparedInput, spool: _Spool, report: VerifyReport, n: int) 
         for note in result.notes:
             report.add("checksum", side=compared.name, at=position_text(message), detail=note)
         # Debezium's connectors send an update of the key as a delete and an insert: each event is of one key here.
-        single = (split_key_change(e, e.key) if isinstance(e, RowChange) else (e,) for e in result.events)
+        single = (split_key_change(e) if isinstance(e, RowChange) else (e,) for e in result.events)
         for number, event in enumerate(chain.from_iterable(single)):
             if isinstance(event, DdlEvent):
                 ddl.add((event.commit_ts, event.query))

@@ -1,6 +1,7 @@
 """Which change events are one, and what comes before what."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -50,3 +51,14 @@ def change_id(event: RowChange, origin: Message, number: int) -> bytes:
     else:
         pieces = (origin.topic, origin.partition, origin.offset, number)
     return blake2b(repr(pieces).encode("utf-8", "backslashreplace"), digest_size=16).digest()
+
+
+def split_key_change(event: RowChange) -> Iterator[RowChange]:
+    """An update that changes the key as what it is to everybody who knows rows by keys: a delete and an insert."""
+    before, after = event.before or {}, event.after or {}
+    both = (name for name in event.key if name in before and name in after)
+    if event.op == "u" and any(before[name] != after[name] for name in both):
+        yield replace(event, op="d", after=None, before={**after, **before}, flags=list(event.flags))
+        yield replace(event, op="c", before=None)
+    else:
+        yield event

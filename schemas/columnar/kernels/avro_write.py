@@ -333,12 +333,6 @@ def write(
                 write_eight(out, at + 1, swap_bytes(np.uint64(commit_ts[row])))
                 at += 9
             continue
-        if field == KEY and op[row] == 117 and before[row] >= 0 and not modes.before:
-            for f in range(of[program, 0], of[program, 1]):  # an update of the key is more than one message
-                n = cell + step[row] * fields[f, 1]
-                left[row] |= fields[f, 1] >= 0 and _differ(
-                    fields[f, 0], n, n + before[row] - cell, starts, lengths, data
-                )
         size = of[program, 5 + 2 * field] - head
         copy(out, at, heads, head, size)
         at += size
@@ -375,19 +369,6 @@ def write(
         left[row] |= at < 0
         folds[row] |= more if at >= 0 else 0
     ends[program_of.shape[0]] = at if at >= 0 else start
-
-
-@jit
-def _differ(what: int, new: int, old: int, starts: Array, lengths: Array, data: Array) -> bool:
-    """True if two cells of a column are not the same; not where the old row lacks it."""
-    if lengths[old] == -2 or lengths[new] != lengths[old]:
-        return bool(lengths[old] != -2)
-    if what not in (SPAN, TIMESTAMP, DECIMAL, DECIMAL_TEXT):
-        return bool(starts[new] != starts[old] and lengths[new] >= 0)
-    differ = np.uint8(0)
-    for k in range(lengths[new]):
-        differ |= data[starts[new] + k] ^ data[starts[old] + k]
-    return bool(differ)
 
 
 @jit

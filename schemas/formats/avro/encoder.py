@@ -111,10 +111,6 @@ class AvroEncoder:
         keyspace = event.extra.get("keyspace") if event.format == "avro" else None
         valued = event.op != "d" or self._options.avro_include_before_value
         plan = self._plans.of(event.table, origin.topic, keyspace, valued)
-        if plan.key is not None and event.op == "u" and not self._options.avro_include_before_value:
-            changes = base.split_key_change(event, [c.name for c in plan.key.columns])
-            if len(changes) > 1:  # as TiCDC does: without the old row nothing else says that it is gone
-                return [message for change in changes for message in self.encode(change, origin)]
         row = event.before if event.op == "d" else event.after
         if row is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")

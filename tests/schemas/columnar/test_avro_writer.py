@@ -236,23 +236,6 @@ def test_what_the_encoder_refuses_is_left() -> None:
     assert left([delete], avro_enable_watermark=True, enable_tidb_extension=True) == [False]
 
 
-@each(("kind", "one", "other"), [
-    (column("k", "bigint"), "1", "2"), (column("k", "varchar"), "ab", "ac"), (column("k", "varchar"), "", "a"),
-    (column("k", "decimal", length=9, scale=2), "1.00", "1.01"), (column("k", "blob"), b"a" * 40, b"a" * 39 + b"b"),
-    (column("k", "datetime", scale=0), "2024-01-02 03:04:05", "2024-01-02 03:04:06"), (column("k", "double"), "1", "2"),
-    (column("k", "bit", length=9), b"\x00\x01", b"\x01\x01"),
-])  # fmt: skip
-def test_an_update_of_the_key_is_left(kind: Column, one: Value, other: Value) -> None:
-    """It is two messages, but where the record has the old row."""
-    key = replace(kind, nullable=False, primary_key=True, handle_key=True)
-    events = [_change((key, column("v", "int")), {"k": one, "v": "1"}) for _ in range(3)]
-    old: list[dict[str, Value]] = [{"k": one, "v": "2"}, {"k": other, "v": "1"}, {"v": "2"}]
-    for event, before in zip(events, old, strict=True):
-        event.op, event.before = "u", {"id": "1", **before}
-    assert left(events) == [False, True, False]
-    assert left(events[:2], avro_include_before_value=True) == [False, False]
-
-
 def test_a_schema_that_is_not_there_is_asked_for_again() -> None:
     class Late(Registry):
         there = False

@@ -6,21 +6,16 @@ Rows in containers: tests/spark_jobs/jobs/test_table_avro.py. Simple's Avro is o
 
 import io
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import fastavro
 
 from tests.schemas.codec.test_avro import same_value
-from tests.support import rows as made
 from tests.support.each import each
 from tests.support.golden import READ, Golden, Registry, cases, sampled
 from tests.support.record_outputs import MESSAGES, kafka_table
 from ticdc_bridge.schemas.codec.avro_schema import parse_schema, reader
-from ticdc_bridge.schemas.formats.avro.decoder import AvroDecoder
-from ticdc_bridge.schemas.formats.avro.encoder import AvroEncoder
-from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import unframe
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.event import RowChange
@@ -133,16 +128,3 @@ def _check_row(event: RowChange, record: dict[str, Any], zone: str) -> None:
                 value = values.plain_decimal(value, column.scale)
             value = value.encode()
         assert same_value(column, value, theirs), (column.name, value, theirs)
-
-
-def test_an_update_of_the_key_is_a_delete_and_an_insert() -> None:
-    """Without the old row in the record nothing else says that the row of the old key is gone."""
-    event = made.change(made.table(made.column("v", "int")), {"id": "2", "v": "1"}, {"id": "1"})
-    registry, origin = Registry(), replace(made.ORIGIN, topic="t")
-    for options, ops in (({}, ["d", "c"]), ({"avro_include_before_value": True}, ["u"])):
-        context = Context(registry, None, Options.of({"enable_tidb_extension": True, **options}))
-        events = [e for m in AvroEncoder(context).encode(event, origin) for e in AvroDecoder(context).decode(m)]
-        rows = [e for e in events if isinstance(e, RowChange)]
-        assert [row.op for row in rows] == ops
-        assert [(row.before or {}).get("id") for row in rows] == ["1", None][: len(ops)]
-        assert rows[-1].after == event.after

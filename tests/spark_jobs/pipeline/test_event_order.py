@@ -10,10 +10,9 @@ import pytest
 from tests.support.rows import ORIGIN, change, column, table
 from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge.cli import main
-from ticdc_bridge.schemas.formats.base import split_key_change
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.jobs.verify import BinlogPosition, binlog_position
-from ticdc_bridge.spark_jobs.pipeline.event_order import change_id
+from ticdc_bridge.spark_jobs.pipeline.event_order import change_id, split_key_change
 
 MADE = table(column("v", "int"))
 
@@ -42,10 +41,10 @@ def test_which_changes_are_one() -> None:
 
 def test_an_update_of_the_key_is_of_two_keys() -> None:
     event = change(MADE, {"id": "2", "v": "1"}, {"id": "1"})
-    split = [(e.op, e.before, e.after) for e in split_key_change(event, event.key)]
+    split = [(e.op, e.before, e.after) for e in split_key_change(event)]
     assert split == [("d", {"id": "1", "v": "1"}, None), ("c", None, {"id": "2", "v": "1"})]
     same = change(MADE, {"v": "1"}, {"v": "2"})
-    assert list(split_key_change(same, same.key)) == [same]
+    assert list(split_key_change(same)) == [same]
 
 
 def test_verify_of_an_update_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
