@@ -499,7 +499,7 @@ def _properties_of(settings: TableSettings, table: Table, steps: Sequence[Schema
     properties |= {APPLIED: str(steps[-1].commit_ts)} if steps else {}
     properties |= {NAME: str(settings.names[-1][1])} if settings.names else {}
     if Kind.TIMESTAMP not in settings.types.kinds and any(c.type.kind is Kind.TIMESTAMP for c in table.columns):
-        properties[_ZONE] = "UTC" if settings.zone.upper() in ("UTC", "Z", "+00:00") else settings.zone
+        properties[_ZONE] = "UTC" if settings.zone.upper() in ("UTC", "ETC/UTC", "Z", "+00:00") else settings.zone
     return properties | ({ORDER: "offset"} if settings.by_offset else {})
 
 
