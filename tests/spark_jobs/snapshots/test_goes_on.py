@@ -255,7 +255,7 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     words = ["load", "--source", f"dumpling:{DUMPS / 'csv'}", "--table", "dmp.keyed", "--out", out, "--dry-run"]
     assert main([*words, "--dump-options", "--csv-delimiter '|'"]) == 2
-    assert "load: against it: table dmp.keyed: " in capsys.readouterr().err
+    assert "load: would stop: table dmp.keyed: " in capsys.readouterr().err
     assert not (tmp_path / "lake").exists()
 
 
