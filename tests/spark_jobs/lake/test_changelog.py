@@ -170,5 +170,7 @@ def test_columns_that_are_called_as_ours(spark: SparkSession, capsys: pytest.Cap
     Path("ddl").write_text(
         json.dumps({**create, "query": f"CREATE TABLE t (k_1 INT, {columns}, PRIMARY KEY (_place))"})
     )
-    assert main([*argv[:-6], "--out", "delta:other", "--in", written(found("m")[:1])]) == 2
+    Path("l").write_text(json.dumps(row(commit_ts=10, key=["_place"], offset=0, after=values)) + "\n")
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m2", "--ddl", "ddl"]) == 0
+    assert main([*argv[:-6], "--out", "delta:other", "--in", written(found("m2"))]) == 2
     assert "has a column _place of its own" in capsys.readouterr().err
