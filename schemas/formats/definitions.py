@@ -42,9 +42,9 @@ def join_definition(
         if known is None or not (says_no_type(column) or fits(known, column)):
             wrong.append(ColumnMismatch(column.name, describe(column), type_text(known) if known else ""))
     key, own_key = ({c.name for c in some if c.handle_key} for some in (columns, joined.table.columns))
-    others = sorted(key ^ own_key) if key and own_key else []
     if {n.lower() for n in key} in ({n.lower() for n in i.columns} for i in joined.table.indexes if i.unique):
-        others = []  # which of several unique keys TiCDC takes is not in the DDL
+        key = own_key  # which of several unique keys a server takes is not in the DDL
+    others = sorted(key ^ own_key) if key and own_key else []
     words = ("no key column", "a key column")
     wrong += [ColumnMismatch(n, words[n in key], words[n in own_key]) for n in others]
     if not wrong and key and not own_key:  # its statements name none

@@ -147,11 +147,7 @@ class CanalJsonDecoder:
         key = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
         if key not in self._tables:
             sent = Table(id_, tuple(column_of_type(n, t, n in key[2]) for n, t in listed))
-            columns, names = sent.columns, {name.lower() for name in key[2]}
-            indexes = version.table.indexes if version and not version.table.primary_key else ()
-            if any(i.unique and {n.lower() for n in i.columns} == names for i in indexes):  # MySQL takes the first
-                columns = Table.keyed(id_, columns, ()).columns
-            version, mismatch = join_definition(id_, version, columns, same_type, self._context.options)
+            version, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
             self._tables[key] = version.table if version else sent, version, mismatch
         return self._tables[key]
 
