@@ -126,17 +126,18 @@ def check_rule(rule: str, option: str = "--out") -> None:
 def location_by_rule(rule: str, id_: TableId) -> str:
     """The place of a table, with %XX for what a path can't have; a location that is no rule is its own.
 
-    SetupError USAGE for a name that no catalog takes.
+    SetupError USAGE for a name that no catalog takes, and as of `check_rule`.
     """
     if not is_rule(rule):
         return rule
+    check_rule(rule)
     catalog = rule.startswith("iceberg:")
     for name in (id_.db, id_.table) if catalog else ():
         if not _IN_CATALOG.fullmatch(name):
             details = f"--out {rule}: {name!r} can't be a name there: give table {id_} a place of its own (--file)"
             raise SetupError("USAGE", details=details)
     names = {"schema": _path_name(id_.db), "table": _path_name(id_.table)}
-    return _FIELDS.sub(lambda match: names.get(match[1], match[0]), rule)
+    return _FIELDS.sub(lambda match: names[match[1]], rule)
 
 
 def _path_name(name: str) -> str:
