@@ -104,7 +104,7 @@ class _Batch(NamedTuple):
     write_table: Callable[[TableTask], int]
     loaded_of: Callable[[TableTask], int]
     session: SparkSession
-    when_written: Callable[[], object]
+    when_written: Callable[[], object] | None
 
 
 class ManyTables:
@@ -166,7 +166,7 @@ class ManyTables:
     def write(
         self, changes: DataFrame | None, number: int, statements: Sequence[DdlText], summary: Summary,
         write_table: Callable[[TableTask], int], loaded_of: Callable[[TableTask], int], session: SparkSession,
-        when_written: Callable[[], object] = list,
+        when_written: Callable[[], object] | None = None,
     ) -> list[TableTask]:  # fmt: skip
         """Changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`; None: there are none) to their
         tables; what was done, by table. number: of the micro-batch. statements: all that are known. write_table: gives
@@ -332,7 +332,8 @@ class ManyTables:
         errors |= _run_together(batch.write_table, able, self._most, batch.session, self.cut_off)
         if self.cut_off.is_set():
             raise WaitInterrupted("stopped while the tables of a batch were written")
-        batch.when_written()
+        if batch.when_written is not None:
+            batch.when_written()
         done = [task for task in tasks if task.id not in errors]
         for task in done:
             self._locations_of(task.chain)["history"] = task.digest

@@ -154,7 +154,7 @@ class ManyTablesWriter:
             return min(loaded_ts(session, job, lake_location(text)) for text in locations if text is not None)
 
         statements = self.definitions.history(batch.ends_at) if job.merge else ()
-        functions = write_table, loaded_of, session, self.points.keep if self.points is not None else list
-        done = self.tables.write(changes, batch.number, statements, summary, *functions)
+        keep = None if self.points is None else self.points.keep
+        done = self.tables.write(changes, batch.number, statements, summary, write_table, loaded_of, session, keep)
         summary.tables = [TableProgress(str(task.id), task.rows, task.out, task.newest) for task in done]
         return sum(task.out for task in done)
