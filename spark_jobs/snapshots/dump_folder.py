@@ -23,7 +23,7 @@ _COMPRESSED: Final = r"(?:\.(?:gz|zst|snappy))?"
 _DATA: Final = re.compile(
     rf"(?P<name>.+)\.(?P<kind>sql|csv){_COMPRESSED}\Z|(?P<stem>.+?)(?:\.(?:snappy|gz|zst))?\.(?P<parquet>parquet)\Z"
 )
-_NOT_ITS: Final = re.compile(r".+/metadata|(?:.+/)?_delta_log/.+")
+_OF_OTHERS: Final = re.compile(r".+/metadata|(?:.+/)?_delta_log/.+")
 """Files of another dump, or of a Delta table, in the folder of a dump."""
 _SCHEMA: Final = re.compile(rf"(?P<db>[^.]+)\.(?P<table>[^.]+)-schema\.sql{_COMPRESSED}\Z")
 _OTHER: Final = re.compile(
@@ -66,7 +66,7 @@ def read_dump(location: str, at: int | None = None) -> Dump:
     tso = _tso(names.pop("metadata"), location, at)
     skipped, views = Counter[str](), set[str]()
     schemas, data, times = dict[TableId, Path](), list[tuple[str, Path, str]](), Counter[TableId | str]()
-    if other_file := next(filter(_NOT_ITS.fullmatch, names), None):
+    if other_file := next(filter(_OF_OTHERS.fullmatch, names), None):
         raise _error(location, f"{other_file}: another dump, or a table, is in the folder: give each its own")
     for name, path in names.items():
         if other := _OTHER.fullmatch(path.name):
