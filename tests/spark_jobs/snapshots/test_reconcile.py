@@ -292,6 +292,10 @@ def test_keys_that_tidb_takes_for_the_same(
     words += ["--table", "dmp.folded", "--lake", out, "--wait", "0s"]
     code, found = compare(*words)
     assert (code, len(found)) == (1, 4)
+    with monkeypatch.context() as patched:
+        patched.setattr(reconcile_job, "literal", lambda *_: "NULL")
+        assert compare(*words, "--repair")[0] == 2
+    assert "TiDB has a row that it does not find by its key" in capsys.readouterr().err
     assert compare(*words, "--repair")[0] == 0
     assert sorted(row["a"] for row in table.read().collect()) == ["A", "Z", "_", "b", "c"]
     capsys.readouterr()
