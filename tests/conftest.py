@@ -93,8 +93,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test that uses the broker shows the end of the broker's log."""
+    """A failed test that uses the broker shows the end of the broker's log.
+
+    One that ran into its limit of time may have been waiting for the JVM, whose answer would be taken for the next
+    question's: the next test has a new connection.
+    """
     report = yield
+    pyspark = sys.modules.get("pyspark")
+    gateway: Any = pyspark and pyspark.SparkContext._gateway
+    if report.failed and gateway is not None:
+        connection = gateway._gateway_client.get_thread_connection()
+        if connection is not None:
+            connection.close()
     used = getattr(item, "funcargs", {})
     broker = used.get("own_kafka") or used.get("kafka")
     if report.failed and broker is not None:

@@ -55,7 +55,7 @@ class TopicSink(BatchSink):
         self.fixed = None if rule else topic
         """The topic of all messages; None: each has its own."""
         self._settings, self._java, self._rule = kafka.settings(), kafka.java_settings(), rule
-        self._taken: dict[str | None, int | None] = {}  # max.message.bytes of topics
+        self._taken: dict[str | None, int] = {}  # max.message.bytes of topics whose broker has said it
         self._read = kafka.read
 
     def counts(self) -> dict[str, int]:
@@ -110,9 +110,8 @@ class TopicSink(BatchSink):
         """
         if self.fixed not in self._taken:
             new = self.counts().keys() - self._taken.keys()
-            sizes = largest_messages(self._settings, new)
-            self._taken.update((topic, sizes.get(topic)) for topic in new)
-        least = min((size for size in self._taken.values() if size is not None), default=None)
+            self._taken.update((topic, size) for topic, size in largest_messages(self._settings, new).items())
+        least = min(self._taken.values(), default=None)
         if least is None or least >= int(self._java.get("batch.size", _BATCH)):
             return {}
         return {"batch.size": str(least)}

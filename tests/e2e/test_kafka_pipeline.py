@@ -77,6 +77,7 @@ def test_a_confluent_client_reads_what_ticdc_wrote(registry: str, produced: list
                 assert row["_tidb_op"] in ("c", "u")
 
 
+@pytest.mark.slow
 def test_streaming_decode_equals_the_codec(
     spark: SparkSession, kafka: Kafka, registry: str, produced: list[Message], tmp_path: Path
 ) -> None:

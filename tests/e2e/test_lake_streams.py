@@ -36,7 +36,7 @@ _CATALOG = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop"}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if "BRIDGE_KILLS" in os.environ else 900)
+@pytest.mark.timeout(0 if "BRIDGE_KILLS" in os.environ else 1500)
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_three_tables_of_each_table_after_kills(
     table_format: str, spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -58,7 +58,7 @@ def test_three_tables_of_each_table_after_kills(
             kafka.create_topic(topics["later"], 2)
         for name, changes in tables.items():
             if name != "later" or number or not KILLS:
-                send(kafka, topics[name], changes.lot(LOT))
+                send(kafka, topics[name], changes.lot(LOT if table_format == "delta" else LOT // 2))
         if number < KILLS:
             with Job([*argv, "--trigger", "1s", *conf], tmp_path) as job:
                 before = _batches("offsets")

@@ -65,7 +65,7 @@ def test_its_settings_of_kafka_are_for_both_clients() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_on_this_machine(kafka: Kafka, tmp_path: Path) -> None:
     """With the zip and the script alone: all tables of two topics, and the same again, which changes nothing."""
     prefix = kafka.topic_name()

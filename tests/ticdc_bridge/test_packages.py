@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.golden import ROOT
 from tests.support.table import check_rows
 from ticdc_bridge.extras import missing_package
@@ -31,6 +33,7 @@ def _user_folder(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_other_packages_of_our_folders_names(tmp_path: Path) -> None:
     """They are in the current folder, and first on PYTHONPATH: with Spark's workers, too."""
 

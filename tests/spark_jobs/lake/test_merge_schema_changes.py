@@ -420,6 +420,7 @@ def _merge_into(ddl: Ddl, changes: Changes, engine: str, *options: str) -> int:
 
 
 @ENGINES
+@pytest.mark.slow
 def test_a_create_empties_the_place_of_another_table(spark: SparkSession, engine: str) -> None:
     """Its DROP is not given: it was filtered out, or is from before the history."""
     assert _merge_into(_OLD, _OLD_ROWS, engine) == 0
@@ -478,6 +479,7 @@ _LETTER_ROWS: Changes = [
 
 
 @ENGINES
+@pytest.mark.slow
 def test_columns_in_other_letters(spark: SparkSession, engine: str) -> None:
     """TiDB ignores a RENAME to other letters; CHANGE gives a column the letters that it writes."""
     assert merge(_LETTERS, _LETTER_ROWS, "t", (20, 38), engine=engine) == 0

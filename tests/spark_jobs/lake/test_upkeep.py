@@ -42,6 +42,7 @@ def deleted_keys(path: str) -> list[Any]:
     return sorted(row["id"] for row in DeltaTable(path).to_pyarrow_table().to_pylist())
 
 
+@pytest.mark.slow
 def test_old_deletes_go_and_later_ones_stop(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """What a run marks, the next one removes; a change from before that may not bring a row back."""
     del spark

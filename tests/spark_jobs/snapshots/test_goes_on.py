@@ -83,6 +83,7 @@ def test_killed(tmp_path: Path, spark: SparkSession, moment: str, capsys: pytest
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_goes_on(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,6 +148,7 @@ def test_another_zone_begins_anew(
     assert rows_in(spark, tmp_path / "lake" / "t") == [(1, "2024-01-01 00:00:00")]
 
 
+@pytest.mark.slow
 def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --dead-letter the first bad value stops a load, also into a table with rows; with it the others go in."""
     columns = "`id` int NOT NULL, `n` tinyint, `d` datetime(3), PRIMARY KEY (`id`)"
@@ -179,6 +181,7 @@ def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.Captur
     assert "its row can't be identified" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_time_that_stands_for_two(tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """It stops a load, or is the first of both; where its row is left out, --replace leaves the older one there."""
     columns = "`id` int NOT NULL, `at` timestamp NOT NULL, `b` timestamp NULL, PRIMARY KEY (`id`, `at`)"
@@ -194,6 +197,7 @@ def test_a_time_that_stands_for_two(tmp_path: Path, spark: SparkSession, capsys:
     assert rows_in(spark, tmp_path / "lake" / "t") == [(n, "2024-07-01 04:00:00") for n in (1, 2)]
 
 
+@pytest.mark.slow
 def test_replace_in_a_new_table_and_older_versions(tmp_path: Path, spark: SparkSession) -> None:
     """Each has its own keys that the snapshot lacks."""
     first, second = (
@@ -207,6 +211,7 @@ def test_replace_in_a_new_table_and_older_versions(tmp_path: Path, spark: SparkS
     assert [tuple(row) for row in held.collect()] == [(0, TSO + 1), (1, None), (2, None)]
 
 
+@pytest.mark.slow
 def test_without_a_key_from_another_source(
     tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -229,6 +234,7 @@ def test_a_table_that_is_called_as_the_folder_of_a_load(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "t__loading").iterdir()] == ["_delta_log"]
 
 
+@pytest.mark.slow
 def test_from_python(tmp_path: Path, spark: SparkSession) -> None:
     source, into = small_dump(tmp_path / "dump"), f"delta:{tmp_path / 'lake' / 't'}"
     counts = {"tso": TSO, "rows": 3, "written": 3, "newer": 0, "removed": 0, "errors": 0}

@@ -30,7 +30,7 @@ def texts(row: dict[str, Any]) -> dict[str, Any]:
     return {n: v if v is None or isinstance(v, bytes) else str(v) for n, v in row.items() if n[0] != "_"}
 
 
-@pytest.mark.parametrize("name", ["sql", pytest.param("csv", marks=pytest.mark.slow), "parquet"])
+@pytest.mark.parametrize("name", ["sql", *(pytest.param(name, marks=pytest.mark.slow) for name in ("csv", "parquet"))])
 def test_a_dump_of_each_kind(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The rows are TiDB's, and the same load again changes nothing."""
     out = f"delta:{tmp_path}/{{schema}}/{{table}}"
@@ -73,6 +73,7 @@ def test_odd_names(tmp_path: Path) -> None:
         assert texts(found) == dict(zip(names + more, row, strict=True))
 
 
+@pytest.mark.slow
 def test_no_rows_and_odd_names(tmp_path: Path) -> None:
     """Columns that are called as those that tell rows of a snapshot apart."""
     columns = "`file` int NOT NULL, `line` int, PRIMARY KEY (`file`)"

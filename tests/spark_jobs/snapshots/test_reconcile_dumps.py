@@ -34,6 +34,7 @@ def test_against_a_dump(spark: SparkSession, tmp_path: Path, dump: str, capsys: 
     assert "g_stored is generated" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_repair_stops_at_a_date_without_a_type(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -109,6 +109,7 @@ def test_wrong_options_say_what_to_do(session: SparkSession) -> None:
             session.read.format("ticdc").options(**options).load().collect()
 
 
+@pytest.mark.slow
 def test_kafka_as_a_batch_and_as_a_stream(session: SparkSession, kafka: Kafka) -> None:
     topic = kafka.create_topic(partitions=2)
 

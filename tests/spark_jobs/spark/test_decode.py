@@ -166,6 +166,7 @@ def test_spark_by_command_line_equals_in_process(tmp_path: Path, run: _Run) -> N
     assert runs["plain"].stdout == runs["spark"].stdout == ""
 
 
+@pytest.mark.slow
 def test_the_demo(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "registry.db").write_bytes(b"what an earlier run left")

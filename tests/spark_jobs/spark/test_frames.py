@@ -42,6 +42,7 @@ def _rows(frame: DataFrame) -> list[Any]:
 
 
 @pytest.mark.parametrize("copies", [1, pytest.param(20, marks=pytest.mark.slow)], ids=["few", "many"])
+@pytest.mark.slow
 def test_a_time_beyond_the_year_9999(spark: SparkSession, copies: int) -> None:
     """A producer that stamped microseconds: Kafka takes it, Python has no such time."""
     far = F.timestamp_millis(F.lit(_FAR))

@@ -135,6 +135,7 @@ def test_a_table_that_was_left_out_comes_back(spark: SparkSession, tmp_path: Pat
     assert world.write(world.start(), 5, [("d.a", 7)]) == ["d.a"]
 
 
+@pytest.mark.slow
 def test_a_table_that_gets_the_name_of_another(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ def test_stages(
         spark.conf.set(pieces, str(before))
 
 
+@pytest.mark.slow
 def test_each_stage_alone(spark: SparkSession, tmp_path: Path) -> None:
     """What is dropped, held and released over two batches, and what a run without --until-resolved does with it."""
     job, checkpoint = Job(CodecConfig("open", FileSchemas([]), Options.of({}))), Checkpoint(tmp_path, {})
