@@ -19,7 +19,7 @@ from tests.support.golden import ROOT
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], what: str, seconds: float = 180.0) -> T:
+def until(condition: Callable[[], T], what: str, seconds: float = 300.0) -> T:
     """What `condition` gives as soon as it is true; AssertionError when it was not in time."""
     end, pause = time.monotonic() + seconds, 0.02
     while not (found := condition()):
@@ -58,7 +58,7 @@ class Job:
     def ended(self) -> bool:
         return self._process.poll() is not None
 
-    def until(self, condition: Callable[[], T], what: str, seconds: float = 180.0) -> T:
+    def until(self, condition: Callable[[], T], what: str, seconds: float = 300.0) -> T:
         """As `until`; AssertionError with the log when the job ends before."""
         try:
             found = until(lambda: condition() or self.ended, what, seconds)

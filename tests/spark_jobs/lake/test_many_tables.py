@@ -398,7 +398,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
             return condition()
         return False
 
-    until(holds, "the rows", 240)
+    until(holds, "the rows", 500)
 
 
 def test_a_setting_that_tables_need_stays_until_the_last_is_written(spark: SparkSession) -> None:

@@ -43,7 +43,7 @@ def _dump(history: History, steps: int) -> tuple[int, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_a_stream_that_runs(
     spark: SparkSession, kafka: Kafka, tmp_path: Path, case: tuple[str, str], capsys: pytest.CaptureFixture[str]
@@ -63,7 +63,7 @@ def test_a_stream_that_runs(
     if engine == "iceberg-spark":
         name = f"spark.sql.catalog.{Path('catalog').read_text()}"
         conf = [w for n in ("", ".type", ".warehouse") for w in ("--conf", f"{name}{n}={spark.conf.get(name + n)}")]
-    stream = [*merge, *to, *read, *conf, "--stream", "--checkpoint", "checkpoint", "--max-per-batch", "20"]
+    stream = [*merge, *to, *read, *conf, "--stream", "--checkpoint", "checkpoint", "--max-per-batch", "40"]
     with Job([*stream, "--trigger", "300ms", "--master", "local[1]"], tmp_path) as job:
         send(kafka, topic, sent[:20])
         commits = tmp_path / "checkpoint" / "spark" / "commits"
@@ -78,7 +78,7 @@ def test_a_stream_that_runs(
         for steps, more in zip(SNAPSHOTS, ([], ["--replace"]), strict=True):
             assert main([*load_words, _dump(history, steps)[1], *more]) == 0, capsys.readouterr().err[-3000:]
         sender.join()
-        job.until(lambda: not _difference(spark, history, engine), "the table is TiDB's", 240)
+        job.until(lambda: not _difference(spark, history, engine), "the table is TiDB's", 900)
         capsys.readouterr()
         assert main([*load_words, _dump(history, BEGAN // 2)[1]]) == 2
         said = capsys.readouterr().err
