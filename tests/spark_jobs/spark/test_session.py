@@ -197,7 +197,7 @@ def test_sockets_in_the_file_system(spark: SparkSession, tmp_path: Path) -> None
 
     assert spark.conf.get("spark.python.unix.domain.socket.dir") is not None
     by_socket = F.udf(lambda: os.environ["PYTHON_UNIX_DOMAIN_ENABLED"])
-    assert spark.range(1).select(by_socket()).first() == ("true",)
+    assert spark.range(1).select(by_socket()).first() == ("True",)
     lengths = [
         n for n in (59, 60) if "spark.python.unix.domain.socket.dir" in session._local_settings(Path("/" + n * "x"))
     ]
