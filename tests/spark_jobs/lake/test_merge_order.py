@@ -235,9 +235,14 @@ def test_updates_from_avro_before_another_key(spark: SparkSession, capsys: pytes
         (1, "CREATE TABLE orders (id INT PRIMARY KEY NONCLUSTERED, name VARCHAR(20) NOT NULL)"),
         (at - 2, "ALTER TABLE orders DROP PRIMARY KEY"), (at - 1, "ALTER TABLE orders ADD PRIMARY KEY (name)"),
     ]  # fmt: skip
-    argv = ["merge", "--table", "shop.orders", "--format", "avro", "--schemas", write_avro_schemas(), "--ddl", "ddl"]
+    schemas = write_avro_schemas()
+    by_name = {**_KEY, "fields": [{"name": "name", "type": _TEXT}]}
+    with Path(schemas).open("a") as file:
+        file.write(json.dumps({"subject": "orders-key", "version": 2, "id": 3, "schema": json.dumps(by_name)}) + "\n")
+    argv = ["merge", "--table", "shop.orders", "--format", "avro", "--schemas", schemas, "--ddl", "ddl"]
     argv += ["--engine", "deltalake"]
     left, other, last = (_avro_message(1, step, 0, n, T0 + n) for n, step in enumerate("ABC"))
+    last = replace(last, key=b"\0\0\0\0\3" + _long(1) + b"C")
     update = replace(other, value=(other.value or b"").replace(b"\x02c", b"\x02u"))
     truncate = (at - 3, "TRUNCATE TABLE orders")
     cases: list[tuple[str, list[Message], list[tuple[int, str]], str]] = [
