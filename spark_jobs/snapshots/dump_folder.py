@@ -27,9 +27,7 @@ _OF_OTHERS: Final = re.compile(r".+/metadata|(?:.+/)?_delta_log/.+")
 """Files of another dump, or of a Delta table, in the folder of a dump."""
 _SCHEMA: Final = re.compile(rf"(?P<db>[^.]+)\.(?P<table>[^.]+)-schema\.sql{_COMPRESSED}\Z")
 _OTHER: Final = re.compile(
-    r"(?P<name>.+)-schema-(?P<what>create|view|sequence|trigger|post|placement-policy-create)\.sql"
-    + _COMPRESSED
-    + r"\Z"
+    rf"(?P<name>.+)-(?:schema-(?P<what>create|view|sequence|trigger|post)|placement-policy-create)\.sql{_COMPRESSED}\Z"
 )
 _DEFAULT_NAME: Final = re.compile(r"(?P<db>[^./]+)\.(?P<table>[^./]+)\.\d{9,}\Z")
 _CREATE: Final = re.compile(r"^(CREATE [^`]*TABLE .*?)[;\s]*\Z", re.MULTILINE | re.DOTALL)
