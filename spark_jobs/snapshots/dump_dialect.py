@@ -86,17 +86,15 @@ def head_rows(data: bytes, is_complete: bool, columns: Sequence[Column], form: T
 
 def arrow_array(values: TextColumn, column: Column, form: TextForm) -> Any:
     """A column as Arrow's texts, or bytes. DumpTextError."""
-    is_text = column.type.kind not in BYTES
-    kind = pa.string() if is_text else pa.binary()
+    kind = pa.binary() if column.type.kind in BYTES else pa.string()
     array = array_of(kind, values.valid, values.offsets, values.data)
+    decode = _DECODERS.get(form.binary) if form.is_csv and _is_binary(column) else None
     try:
-        if form.is_csv and form.binary != "raw" and _is_binary(column):
-            decode = _DECODERS[form.binary]
+        if decode is not None:
             return pa.array([value and decode(value) for value in array.to_pylist()], kind)
-        if is_text:
-            array.validate(full=True)
+        array.validate(full=True)
     except ValueError as error:  # pyarrow's too
-        what = "a text that is not UTF-8" if is_text else f"bytes that are no {form.binary}"
+        what = f"bytes that are no {form.binary}" if decode is not None else "a text that is not UTF-8: mend it in TiDB"
         raise DumpTextError(f"column {column.name}: {what}") from error
     return array
 

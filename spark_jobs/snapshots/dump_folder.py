@@ -124,8 +124,9 @@ def _definition(id_: TableId, path: Path, tso: int, location: str) -> DumpTable:
         shown = DdlText(tso - 1, id_.db, found[1], SHOW, where=path.name)
         table = versions([shown])[-1].table
     except (DdlError, ValueError, *UNREADABLE) as error:
-        details = error.detail if isinstance(error, DdlError) else error
-        raise _error(location, f"{path.name}: {details}") from error
+        details = error.detail if isinstance(error, DdlError) else f"{path.name}: {error}"
+        then = f"take the files of {id_} out of the folder to load the others, and load it from its TiDB"
+        raise _error(location, f"{details}: {then}") from error
     # STORED generated columns are left out too (upstream `export/sql.go`).
     return DumpTable(table, shown, [column for column in table.columns if column.generated is None])
 
