@@ -197,9 +197,9 @@ class _Reader:
 
     def _rule(self, column: Column) -> int:
         kind, has_quotes = column.type.kind, bool(self._marks[1].size)
-        if kind in NUMBERS or (kind in BYTES and not self._form.is_csv):
-            return dump_text.ANY
-        return dump_text.ONLY_QUOTED if has_quotes else dump_text.ANY if column.nullable else dump_text.NOT_NULL
+        if has_quotes and kind not in NUMBERS and (kind not in BYTES or self._form.is_csv):
+            return dump_text.ONLY_QUOTED
+        return dump_text.ANY if column.nullable or not self._form.is_csv else dump_text.NOT_NULL
 
     def _error(self, at: int, more: str = "") -> DumpTextError:
         """Values of rows stay out of texts."""

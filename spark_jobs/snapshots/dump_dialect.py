@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from ticdc_bridge.schemas.columnar.dump_reader import TIMES, DumpCut, DumpTextError, TextColumn, TextForm, dump_rows
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column
-from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
+from ticdc_bridge.schemas.model.types import BYTES, ELEMENTS, NUMBERS, Kind
 from ticdc_bridge.schemas.model.values import bit_size
 from ticdc_bridge.spark_jobs.arrow.library import array_of, pa
 
@@ -22,7 +22,7 @@ OPTION: Final = "--dump-options"
 _OPTIONS: Final = {"csv-separator": "separator", "csv-delimiter": "quote", "csv-line-terminator": "terminator",
                    "csv-null-value": "null", "no-header": "has_header", "csv-output-dialect": "binary",
                    "escape-backslash": "escapes"}  # fmt: skip
-_BINARY: Final = {"": "raw", "bigquery": "base64", "snowflake": "hex", "redshift": "hex"}
+_BINARY: Final = {"": "raw", "default": "raw", "bigquery": "base64", "snowflake": "hex", "redshift": "hex"}
 _DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "hex": binascii.unhexlify,
     "base64": partial(binascii.a2b_base64, strict_mode=True),
@@ -33,7 +33,8 @@ _KNOWN: Final[dict[str, tuple[Any, ...]]] = {
     "escapes": (True, False),
 }  # fmt: skip
 """What is tried, Dumpling's defaults first."""
-_SIGNS: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\r\\n": "\r\n"}
+_SIGNS: Final = {rb"\t": b"\t", rb"\n": b"\n", rb"\r": b"\r", rb"\r\n": b"\r\n"}
+"""What a shell may have made of the options that Dumpling was given."""
 
 
 class FileHead(NamedTuple):
@@ -55,12 +56,12 @@ def dump_options(text: str | None) -> dict[str, Any]:
         option, has_value, value = word.removeprefix("--").partition("=")
         name = _OPTIONS.get(option, "")
         if name in ("has_header", "escapes"):
-            given[name] = (value.lower() == "false") is (name == "has_header")
+            given[name] = (value.lower() in ("false", "f", "0")) is (name == "has_header")
         elif name:
             value = value if has_value else next(words, "")
             if name == "binary" and value not in _BINARY:
                 raise SetupError("USAGE", details=f"{OPTION}: {option} is {', '.join(filter(None, _BINARY))}")
-            given[name] = _BINARY[value] if name == "binary" else _SIGNS.get(value, value).encode()
+            given[name] = _BINARY[value] if name == "binary" else value.encode()
     return given
 
 
@@ -85,18 +86,22 @@ def head_rows(data: bytes, is_complete: bool, columns: Sequence[Column], form: T
 
 def arrow_array(values: TextColumn, column: Column, form: TextForm) -> Any:
     """A column as Arrow's texts, or bytes. DumpTextError."""
-    is_text = column.type.kind not in BYTES
-    array = array_of(pa.string() if is_text else pa.binary(), values.valid, values.offsets, values.data)
+    kind = pa.binary() if column.type.kind in BYTES else pa.string()
+    array = array_of(kind, values.valid, values.offsets, values.data)
+    decode = _DECODERS.get(form.binary) if form.is_csv and _is_binary(column) else None
     try:
-        if is_text:
-            array.validate(full=True)
-        elif form.is_csv and form.binary != "raw":
-            decode = _DECODERS[form.binary]
-            return pa.array([value and decode(value) for value in array.to_pylist()], pa.binary())
+        if decode is not None:
+            return pa.array([value and decode(value) for value in array.to_pylist()], kind)
+        array.validate(full=True)
     except ValueError as error:  # pyarrow's too
-        what = "a text that is not UTF-8" if is_text else f"bytes that are no {form.binary}"
+        what = f"bytes that are no {form.binary}" if decode is not None else "a text that is not UTF-8: mend it in TiDB"
         raise DumpTextError(f"column {column.name}: {what}") from error
     return array
+
+
+def _is_binary(column: Column) -> bool:
+    """Whether Dumpling writes its values as bytes."""
+    return column.type.kind in BYTES or (column.type.kind in ELEMENTS and column.charset == "binary")
 
 
 def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any]) -> TextForm:
@@ -105,7 +110,8 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
     SetupError USAGE where several forms give other values, or none fits.
     """
     known = _KNOWN if is_csv else {"escapes": _KNOWN["escapes"]}
-    tried = [(given[name],) if name in given else values for name, values in known.items()]
+    own = {name: (_SIGNS[value], value) if value in _SIGNS else (value,) for name, value in given.items()}
+    tried = [own.get(name, values) for name, values in known.items()]
     forms, are_same = [TextForm(is_csv, **dict(zip(known, form, strict=True))) for form in product(*tried)], True
     has_bytes = False
     for head in heads:
@@ -123,7 +129,7 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
             details = f"{head.name} can't be read in any known dialect ({found[0][1]}): it is damaged, or Dumpling had"
             raise SetupError("USAGE", details=f"{details} other options: give them ({OPTION} '--csv-separator … …')")
         forms = [form for form, _ in cells]
-        has_bytes = has_bytes or any(column.type.kind in BYTES for column in head.columns)
+        has_bytes = has_bytes or any(map(_is_binary, head.columns))
         are_same = are_same and head.is_complete and all(values == cells[0][1] for _, values in cells)
     unsure = {name for name in known if any(getattr(form, name) != getattr(forms[0], name) for form in forms)}
     if all(form.quote for form in forms):
@@ -169,21 +175,31 @@ def _fits(value: Any, column: Column) -> bool:
             json.loads(value)
             return True
         return False
+    if kind in ELEMENTS:
+        return value in ("", *column.elements) or (kind is Kind.SET and {*value.split(",")} <= {*column.elements})
     if kind in NUMBERS:
         return re.fullmatch(r"-?[0-9.]+(?:e[+-]?[0-9]+)?", value) is not None
-    return kind not in TIMES or value[:1] in "-0123456789"
+    return kind not in TIMES or value[:1] in {*"-0123456789"}
 
 
-def refuse_null_texts(form: TextForm, columns: Sequence[Column], name: str) -> None:
-    """SetupError USAGE where NULL and a text are written alike: without quotes, and the text is not escaped."""
-    escaped = form.escapes and form.null[:1] == b"\\" and form.null != b"\\\\"
-    text = form.null.decode("utf-8", "replace")
+def refuse_alike(form: TextForm, columns: Sequence[Column], name: str) -> None:
+    """SetupError USAGE where two values, or NULL and a value, are written alike."""
+    sign, text = (form.quote or form.separator)[:1], form.null.decode("utf-8", "replace")
+    own = form.escapes and form.null[:1] == b"\\" and form.null[1:2] not in b"\\0nr" + sign  # no value is written so
+    why, texts = "", [column.name for column in columns if column.type.kind not in (*NUMBERS, *TIMES)]
     alike = [
         column.name
         for column in columns
-        if column.nullable and column.type.kind not in (*NUMBERS, *TIMES, Kind.BIT, Kind.JSON)
-        and (column.type.kind not in (Kind.ENUM, Kind.SET) or text in ("", *column.elements))
+        if column.nullable and (form.null.startswith(form.quote) if form.quote and column.type.kind not in NUMBERS
+        else not own and _fits(form.null if column.type.kind in BYTES else text, column))
     ]  # fmt: skip
-    if form.is_csv and alike and not form.quote and not escaped:
-        details = f"{name}: texts have no quotes, so NULL and the text {text!r} look alike in {', '.join(alike)}"
-        raise SetupError("USAGE", details=f"{details}: dump again with --csv-delimiter, or to Parquet")
+    if alike:
+        why = f"NULL and the value {text!r} look alike in {', '.join(alike)}"
+    elif sign in b"0nr" and form.escapes is not False:
+        why = f"a backslash and {sign.decode()} stand for two signs"
+    elif texts and not form.quote and not (form.escapes and {*form.terminator} & {*b"\0\r\n"}):
+        why = f"texts without quotes and escapes may hold what ends a row: {', '.join(texts)}"
+    if why and form.is_csv:
+        then = f"give the options that Dumpling ran with ({OPTION}), or " * (form.escapes is None)
+        then += "dump again with its own --csv-delimiter and --csv-null-value, or to Parquet"
+        raise SetupError("USAGE", details=f"{name}: {why}: {then}")

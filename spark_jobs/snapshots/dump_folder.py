@@ -27,9 +27,7 @@ _OF_OTHERS: Final = re.compile(r".+/metadata|(?:.+/)?_delta_log/.+")
 """Files of another dump, or of a Delta table, in the folder of a dump."""
 _SCHEMA: Final = re.compile(rf"(?P<db>[^.]+)\.(?P<table>[^.]+)-schema\.sql{_COMPRESSED}\Z")
 _OTHER: Final = re.compile(
-    r"(?P<name>.+)-schema-(?P<what>create|view|sequence|trigger|post|placement-policy-create)\.sql"
-    + _COMPRESSED
-    + r"\Z"
+    rf"(?P<name>.+)-(?:schema-(?P<what>create|view|sequence|trigger|post)|placement-policy-create)\.sql{_COMPRESSED}\Z"
 )
 _DEFAULT_NAME: Final = re.compile(r"(?P<db>[^./]+)\.(?P<table>[^./]+)\.\d{9,}\Z")
 _CREATE: Final = re.compile(r"^(CREATE [^`]*TABLE .*?)[;\s]*\Z", re.MULTILINE | re.DOTALL)
@@ -126,8 +124,9 @@ def _definition(id_: TableId, path: Path, tso: int, location: str) -> DumpTable:
         shown = DdlText(tso - 1, id_.db, found[1], SHOW, where=path.name)
         table = versions([shown])[-1].table
     except (DdlError, ValueError, *UNREADABLE) as error:
-        details = error.detail if isinstance(error, DdlError) else error
-        raise _error(location, f"{path.name}: {details}") from error
+        details = error.detail if isinstance(error, DdlError) else f"{path.name}: {error}"
+        then = f"take the files of {id_} out of the folder to load the others, and load it from its TiDB"
+        raise _error(location, f"{details}: {then}") from error
     # STORED generated columns are left out too (upstream `export/sql.go`).
     return DumpTable(table, shown, [column for column in table.columns if column.generated is None])
 

@@ -44,7 +44,7 @@ class DumpTable(SnapshotTable):
 
     def heads(self) -> Iterator[FileHead]:
         """The first bytes of its first files. The last is none that is whole where there are more."""
-        for number, file in enumerate(self.files[:_HEADS], 1):
+        for number, file in enumerate(self.files[:_HEADS] if self.columns else (), 1):
             try:
                 with opened(path_of(file)) as content:
                     data = content.read(_HEAD)
@@ -100,7 +100,8 @@ class DumpTable(SnapshotTable):
         if any(column.handle_key for column in stored):
             details = "a column of its key is generated, and a dump has no generated columns: load it from its TiDB"
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        texts = [f"column {c.name} is generated, and a dump has no generated columns: it is NULL" for c in stored]
+        texts = super().losses()
+        texts += [f"column {c.name} is generated, and a dump has no generated columns: it is NULL" for c in stored]
         words = "NULLs, and Parquet has NULL for a zero date too"
         return texts + [
             f"column {name} has {count} {words}" for name, count in self._parquet_counts[1].items() if count

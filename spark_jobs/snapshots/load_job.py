@@ -149,7 +149,7 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
     for table in load_job.tables:
         id_, key = table.table.id, ", ".join(table.table.handle_key)
         try:
-            estimate, losses = table.estimate(), table.losses()
+            losses, estimate = table.losses(), table.estimate()
         except (SetupError, DumpTextError, *UNREADABLE) as error:
             obstacles.append(f"table {id_}: {error.detail if isinstance(error, SetupError) else error}")
             continue

@@ -10,7 +10,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_dump_texts
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import refuse_null_texts, text_form
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import refuse_alike, text_form
 from ticdc_bridge.spark_jobs.snapshots.dump_folder import read_dump
 from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX
 from ticdc_bridge.spark_jobs.snapshots.stage import SnapshotTable, Stages
@@ -75,5 +75,5 @@ def read_source(
         for table in tables:
             table.form = form
             if table.id in ids:
-                refuse_null_texts(form, table.columns, str(table.id))
+                refuse_alike(form, table.columns, str(table.id))
     return dump.tso, [table for table in dump.tables if table.id in ids]

@@ -96,6 +96,11 @@ class SnapshotTable(ABC):
 
     def losses(self) -> list[str]:
         """What the source does not hold exactly: a sentence a column. SetupError where it can't be read at all."""
+        if not self.columns:
+            details = (
+                "all its columns are generated, and this source has none of them: leave it out (--tables '…,!DB.T')"
+            )
+            raise SetupError("STOPPED", where=str(self.table.id), details=details)
         return []
 
     def position(self, file: int, line: int) -> dict[str, str | int]:

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import tracemalloc
 from collections.abc import Callable
+from contextlib import nullcontext
 from io import BytesIO
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows, dump_options, text_form
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows, dump_options, refuse_alike, text_form
 from ticdc_bridge.spark_jobs.snapshots.dump_folder import Dump, read_dump
 from ticdc_bridge.spark_jobs.snapshots.frames import DumpTable, opened
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
@@ -117,6 +118,82 @@ def test_null_and_the_text_null() -> None:
         read_source(f"dumpling:{DUMPS / 'csv-pipes'}", TableChoice(), None, "UTC", {}, NO_STAGES)
 
 
+ALIKE = [
+    ("int", "--csv-null-value 0", "NULL and the value '0' look alike in c: dump again"),
+    ("decimal(9,2)", "--csv-null-value -1.50 --csv-delimiter ''", "look alike"),
+    ("date", "--csv-null-value 0000-00-00 --csv-delimiter ''", "look alike"),
+    ("json", "--csv-null-value null --csv-delimiter ''", "look alike"),
+    ("bit(16)", "--csv-delimiter '' --escape-backslash=false", "look alike"),
+    ("enum('a','-')", "--csv-null-value - --csv-delimiter ''", "look alike"),
+    ("set('a','b')", "--csv-null-value a,b --csv-delimiter ''", "look alike"),
+    ("text", "--csv-null-value '\"\"'", "look alike"),
+    ("int", "--csv-null-value ''", ""), ("json", "--csv-null-value NULL --csv-delimiter ''", ""),
+    ("text", "--csv-null-value NULL", ""), ("text", "--csv-delimiter ''", ""), ("date", "--csv-delimiter ''", ""),
+    ("int NOT NULL", "--csv-null-value 0", ""), ("enum('a')", "--csv-null-value - --csv-delimiter ''", ""),
+    ("text NOT NULL", "--csv-delimiter '' --escape-backslash=false", "may hold what ends a row: c: dump again"),
+    ("text NOT NULL", "--csv-delimiter '' --csv-line-terminator ';'", "may hold what ends a row"),
+    ("int NOT NULL", "--csv-delimiter '' --escape-backslash=f", ""),
+    ("text NOT NULL", "--csv-delimiter n", "a backslash and n stand for two signs"),
+    ("text NOT NULL", "--csv-delimiter n --escape-backslash=0", ""),
+]  # fmt: skip
+
+
+def test_values_that_are_written_alike() -> None:
+    def check(row: tuple[str, str, str]) -> None:
+        kind, options, text = row
+        columns = versions([DdlText(1, "d", f"CREATE TABLE `t` (`c` {kind})", SHOW)])[-1].table.columns
+        form = TextForm(True, **dump_options(options))
+        with pytest.raises(SetupError, match=text) if text else nullcontext():
+            refuse_alike(form, columns, "d.t")
+
+    check_rows(ALIKE, check)
+    columns = versions([DdlText(1, "d", "CREATE TABLE `t` (`c` text)", SHOW)])[-1].table.columns
+    with pytest.raises(SetupError, match="give the options that Dumpling ran with"):
+        refuse_alike(TextForm(True, quote=b"", escapes=None), columns, "d.t")
+
+
+def test_a_number_that_is_never_null() -> None:
+    """It may look like NULL."""
+    columns = versions([DdlText(1, "d", "CREATE TABLE `t` (`c` int NOT NULL)", SHOW)])[-1].table.columns
+    ((values,),) = arrow_rows(BytesIO(b'"c"\r\n0\r\n').read, columns, TextForm(True, null=b"0"))
+    assert values.to_pylist() == ["0"]
+
+
+def test_elements_of_the_charset_binary() -> None:
+    """Dumpling takes them for bytes, and writes these as its dialect says."""
+    create = "CREATE TABLE `t` (`e` enum('a','b') CHARACTER SET binary, `s` set('x','y') CHARACTER SET binary)"
+    columns = versions([DdlText(1, "d", create, SHOW)])[-1].table.columns
+    for binary, lines in (("hex", b'"62","782c79"'), ("base64", b'"Yg==","eCx5"'), ("raw", b'"b","x,y"')):
+        data = b'"e","s"\r\n' + lines + b'\r\n\\N,""\r\n'
+        form = text_form(True, [FileHead("x", data, columns, False)], dump_options("") | {"binary": binary})
+        assert text_form(True, [FileHead("x", data, columns, False)], {"escapes": True}).binary == binary
+        (rows,) = arrow_rows(BytesIO(data).read, columns, form)
+        assert [column.to_pylist() for column in rows] == [["b", None], ["x,y", ""]]
+
+
+def test_signs_that_a_shell_left_as_they_are() -> None:
+    """`--csv-separator '\\t'` is two signs for Dumpling, and a tab for who gives it to a load."""
+    columns = versions([DdlText(1, "d", "CREATE TABLE `t` (`a` int, `b` int)", SHOW)])[-1].table.columns
+    for separator in (b"\t", rb"\t"):
+        head = FileHead("x", b'"a"' + separator + b'"b"\r\n1' + separator + b"2\r\n", columns, True)
+        assert text_form(True, [head], dump_options("--csv-separator '\\t'")).separator == separator
+
+
+@pytest.mark.parametrize("kind", ["sql", "csv"])
+def test_a_table_of_generated_columns_alone(tmp_path: Path, kind: str) -> None:
+    """Dumpling writes rows without values: `()`, or empty lines. Other tables are read."""
+    source = write_dump(tmp_path / "dump", 1 << 60, "CREATE TABLE `t` (`a` int AS (1) STORED)")
+    write_dump(tmp_path / "dump", 1 << 60, "CREATE TABLE `u` (`id` int PRIMARY KEY)", table="u")
+    texts = {"sql": ("()", "(1)"), "csv": ("", "1")}[kind]
+    for name, text in zip("tu", texts, strict=True):
+        head = {"sql": f"INSERT INTO `{name}` VALUES\n", "csv": '"id"\r\n' if name == "u" else ""}[kind]
+        (tmp_path / "dump" / f"d.{name}.000000000.{kind}").write_text(head + text + {"sql": ";", "csv": "\r\n"}[kind])
+    _, (t, u) = read_source(source, TableChoice(), None, "UTC", {}, NO_STAGES)
+    assert [column.to_pylist() for part in u.read(u.chunks()[0]) for column in part] == [["1"]]
+    with pytest.raises(SetupError, match="all its columns are generated"):
+        t.losses()
+
+
 def refused(folder: Path, at: int | None = None) -> str:
     with pytest.raises(SetupError) as caught:
         read_dump(str(folder), at)
@@ -162,6 +239,7 @@ def test_views_and_sequences_are_skipped(tmp_path: Path) -> None:
     assert TableId("dmp", "v_keyed") not in {table.id for table in dump.tables}
     shutil.copytree(DUMPS / "csv", tmp_path / "csv")
     (tmp_path / "csv" / "README.txt").write_text("mine")
+    (tmp_path / "csv" / "p-placement-policy-create.sql.gz").write_bytes(b"")
     assert dict(read_dump(str(tmp_path / "csv")).skipped) == {"other files": 1}
 
 
