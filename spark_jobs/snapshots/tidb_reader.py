@@ -100,7 +100,7 @@ class TidbServer:
                 yield cursor
             finally:
                 connection.close()
-        except (client.MySQLError, OSError, RuntimeError, EOFError, ValueError) as error:
+        except (client.MySQLError, OSError, RuntimeError, ValueError) as error:
             details = error_reason(error)
             if self.tso and error.args[:1] and error.args[0] in NO_SNAPSHOT:
                 details += (
