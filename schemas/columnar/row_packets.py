@@ -25,8 +25,7 @@ def packet_rows(read_into: Callable[[Any], int], columns: int) -> Iterator[list[
     Args:
         read_into: fills a buffer as far as bytes have come; how many, 0 where none will.
     Raises:
-        EOFError: the connection ended within the rows.
-        ValueError: for what are no rows of so many columns.
+        ValueError: for what are no rows of so many columns, or where the connection ended within them.
     """
     data: Any = np.empty(BLOCK, np.uint8)
     state = np.zeros(2, np.int64)
@@ -53,5 +52,5 @@ def packet_rows(read_into: Callable[[Any], int], columns: int) -> Iterator[list[
         if state[0] == CUT:
             count = read_into(memoryview(data)[filled:])
             if not count:
-                raise EOFError("the connection ended within the rows")
+                raise ValueError("the connection ended within the rows")
             filled += count

@@ -99,6 +99,7 @@ _BY_CLASS: tuple[tuple[type[BaseException], Callable[[Any], str]], ...] = (
     (EOFError, lambda error: "it ends too early"),
     (RecursionError, lambda error: "nested too deep"),
     (ArithmeticError, lambda error: "no number that can be read"),
+    (TimeoutError, lambda error: error.strerror or "no answer came in time"),
     (OSError, lambda error: error.strerror or "it can't be read, or is damaged"),
     (KeyError, _missing_name),
     (TypeError, _other_kind),

@@ -272,10 +272,10 @@ class ReconciledTable:
         left, newer, until = {_id(row): row for row in rows}, 0, time.monotonic() + self._job.wait
         asked = [self._rows_of(rows)]
         sent = [row for row in rows if row["tidb"] is not None and row["turn"] == 1]
-        known = self.lake.of_keys(asked[0], self._keys(sent)) if self._job.mends else None
-        if known is not None and known.count() < len(sent):  # it would be deleted
-            details = f"TiDB has a row that it does not find by its key. {load_again(self._source.table.id)}"
-            raise self.lake.target.columns.stopped(details)
+        known = self.lake.of_keys(asked[0], self._keys(sent))
+        if known.count() < len(sent):  # it would count as equal, or be deleted
+            details = "TiDB has a row that it does not find by its key: --wait 0s compares without asking for it"
+            raise self.lake.target.columns.stopped(f"{details}. {load_again(self._source.table.id)}")
         for pause in chain(PAUSES, repeat(PAUSES[-1])):
             time.sleep(max(min(pause, until - time.monotonic()), 0))
             self._go_on()

@@ -49,9 +49,15 @@ class RowTypes:
             values, odd = self._fit(array, column)
             wrong = twice = np.zeros(len(array), bool)
             if column.type.kind is Kind.TIMESTAMP and self.zones[0] != self.zones[1]:
-                texts, days = pc.unique(array).to_pylist(), transition_dates(self.zones[0])
-                had = [text for text in texts if text and text[:10] in days and self._shift(text, "UTC")[1]]
-                twice = _mask(pc.is_in(array, pa.array(had, array.type)))
+                twice = _find_twice(array, self.zones[0])
+            if column.type.kind is Kind.TIMESTAMP and (column.handle_key or column.type.kind in self.types.kinds):
+                here = _find_twice(values, self.zones[1])
+                if column.handle_key and not self.is_lossy:  # as in merge: two rows could become one
+                    odd |= here
+                losses[f"column {column.name}: times that {self.zones[1]} had twice are the first"] = here
+            if column.type.kind is Kind.FLOAT and pa.types.is_string(array.type):
+                is_cut = pc.match_substring(array, "e")
+                losses[f"column {column.name}: numbers of which the dump has six digits"] = _mask(is_cut)
             if column.type.kind in self.types.kinds:
                 wrong = find_wrong_times(values, column.type.kind, self.zones[1], with_twice=False) & ~odd
             if column.handle_key or not self.is_lossy:
@@ -75,7 +81,7 @@ class RowTypes:
         if array.type == wanted and kind in _FORMS and pa.types.is_string(wanted):
             odd = _mask(pc.invert(pc.match_substring_regex(array, _FORMS[kind])))
             if kind is Kind.TIMESTAMP and self.zones[0] != self.zones[1]:
-                shifted = {text.as_py(): self._shift(text.as_py(), self.zones[1])[0] for text in pc.unique(array)}
+                shifted = {text.as_py(): _shift(text.as_py(), *self.zones)[0] for text in pc.unique(array)}
                 values = pa.array(map(shifted.get, array.to_pylist()), wanted)
                 return values, odd | _mask(pc.and_(array.is_valid(), values.is_null()))
             return array, odd
@@ -85,11 +91,19 @@ class RowTypes:
             raise pa.ArrowInvalid(f"column {column.name} is of type {array.type} there")
         return _cast(array, wanted)
 
-    def _shift(self, text: str | None, zone: str) -> tuple[str | None, bool]:
-        try:
-            return shift_zone(text, self.zones[0], zone) if text else (None, False)
-        except ValueError:
-            return None, False
+
+def _shift(text: str | None, source: str, target: str) -> tuple[str | None, bool]:
+    try:
+        return shift_zone(text, source, target) if text else (None, False)
+    except ValueError:
+        return None, False
+
+
+def _find_twice(texts: Any, zone: str) -> Any:
+    """Which texts (bool) stand for two times in a zone."""
+    days = pa.array(sorted(transition_dates(zone)), texts.type)
+    doubtful = pc.unique(texts.filter(pc.is_in(pc.utf8_slice_codeunits(texts, 0, 10), days))).to_pylist()
+    return _mask(pc.is_in(texts, pa.array([text for text in doubtful if _shift(text, zone, "UTC")[1]], texts.type)))
 
 
 def _texts_of(times: Any, scale: int) -> Any:

@@ -388,6 +388,8 @@ class _ChunkWriter:
             hint += f", {Hint.ON_LOSSY_FLAG} writes NULL" * (is_date and not column.handle_key)
             if column.type.kind is Kind.TIMESTAMP and zones[0] != zones[1]:
                 hint += f"; {zones[0]} has no such time, or had it twice: dump with --params time_zone=+00:00"
+            elif column.type.kind is Kind.TIMESTAMP and column.handle_key:
+                hint += f"; {zones[1]} had it twice, so two rows could become one: {Hint.ON_LOSSY_FLAG} accepts that"
             raise SourceError(f"{text}: --dead-letter FILE takes such rows out{hint}")
 
         def plain(array: Any) -> str | None:

@@ -44,6 +44,8 @@ ROW_ID: Final = "_tidb_rowid"
 _RATE: Final = 50_000
 """Rows a second, about, that are read."""
 _READ: Final = 256 << 10
+_PATIENCE: Final = 600.0
+"""Seconds that TiDB may take for the first row of a chunk, or for its checksums."""
 _AS_SENT: Final = TextForm()
 _NO_COLUMN, NO_SNAPSHOT = 1054, (8055, 9006)
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
@@ -87,7 +89,7 @@ class TidbServer:
         try:
             connection = connect(self.address, client, autocommit=True)
             try:
-                connection.use_unicode, connection.decoders = False, {}
+                connection.use_unicode, connection.decoders, connection._read_timeout = False, {}, _PATIENCE
                 cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
                 zone = "+00:00" if self.zone == "UTC" else self.zone
                 # A server's own limits would cut results, or end statements.
@@ -98,7 +100,7 @@ class TidbServer:
                 yield cursor
             finally:
                 connection.close()
-        except (client.MySQLError, OSError, RuntimeError) as error:
+        except (client.MySQLError, OSError, RuntimeError, ValueError) as error:
             details = error_reason(error)
             if self.tso and error.args[:1] and error.args[0] in NO_SNAPSHOT:
                 details += (
@@ -197,14 +199,16 @@ class TidbTable(SnapshotTable):
         """The last row of a chunk; None where it has fewer rows."""
         names = ", ".join(key)
         order = f"ORDER BY {names} LIMIT {self.chunk_rows - 1}, 1"
-        cursor.execute(f"SELECT {names} FROM {self.name} WHERE {where} {order}")
+        sent = ", ".join(_PLACE.get(c.type.kind, "{0}").format(name) if c else name for name, c in key.items())
+        cursor.execute(f"SELECT {sent} FROM {self.name} WHERE {where} {order}")
         row = cursor.fetchone()
         for value, column in zip(row or (), key.values(), strict=False):
             is_time = column is not None and column.type.kind is Kind.TIMESTAMP
             if is_time and values.shift_zone(value.decode(), self.server.zone, "UTC")[1]:  # which of the two?
                 details = f"a chunk ends at a time that {self.server.zone} had twice: dump it, or take --time-zone UTC"
                 raise SetupError("STOPPED", where=str(self.table.id), details=details)
-        return row and [*map(literal, row, key.values())]
+        columns = (None if c and c.type.kind in (Kind.ENUM, Kind.SET) else c for c in key.values())
+        return row and [*map(literal, row, columns)]
 
     def end_of_chunk(self, column: Column, first: int) -> int:
         """The last value of an integer that begins the key, in the chunk from `first` on."""
@@ -227,19 +231,16 @@ class TidbTable(SnapshotTable):
 
     def read(self, chunk: str) -> Iterator[list[Any]]:
         """chunk: SQL, what follows the name of the table."""
-        columns = ", ".join(quote_name(column.name) for column in self.columns)
+        columns = ", ".join(_EXACT.get(c.type.kind, "{0}").format(quote_name(c.name)) for c in self.columns)
         with self.server.cursor(unbuffered=True) as cursor:
             cursor.execute(f"SELECT {columns} FROM {self.name} {chunk}")
             connection = cursor.connection
             connection._result.unbuffered_active = False  # its rows are read here, without the client
-            try:
-                for part in packet_rows(partial(_read_into, connection._rfile), len(self.columns)):
-                    if isinstance(part, bytes):
-                        mysql_client().protocol.MysqlPacket(part, "utf8").check_error()
-                        return
-                    yield [arrow_array(v, c, _AS_SENT) for v, c in zip(part, self.columns, strict=True)]
-            except (EOFError, ValueError) as error:
-                raise OSError(str(error)) from error
+            for part in packet_rows(partial(_read_into, connection._rfile), len(self.columns)):
+                if isinstance(part, bytes):
+                    mysql_client().protocol.MysqlPacket(part, "utf8").check_error()
+                    return
+                yield [arrow_array(v, c, _AS_SENT) for v, c in zip(part, self.columns, strict=True)]
 
 
 def _read_into(file: Any, buffer: Any) -> int:
@@ -253,12 +254,20 @@ def _name(id_: TableId) -> str:
     return f"{quote_name(id_.db)}.{quote_name(id_.table)}"
 
 
+_EXACT: Final[Mapping[Kind, str]] = {Kind.FLOAT: "CONCAT({0})"}
+"""SQL of values of which TiDB sends six digits where they are large or small."""
+_PLACE: Final = {**_EXACT, **dict.fromkeys((Kind.ENUM, Kind.SET), "CAST({0} AS UNSIGNED)")}
+"""SQL of what TiDB orders by: two values of an ENUM have one text if an element is empty, and two sets."""
+
+
 _AS_NUMBER: Final[Mapping[Kind, Callable[[str, Column], object]]] = {
     Kind.ENUM: lambda text, column: values.enum_index(text, column.elements),
     Kind.SET: lambda text, column: values.set_mask(text, column.elements),
     Kind.FLOAT: lambda text, _: values.parse_float32(text),
+    Kind.DOUBLE: lambda text, _: values.real(text),
+    Kind.DECIMAL: lambda text, _: values.plain_decimal(text, None),
 }
-"""Kinds that TiDB orders by a number, which is not their text: of FLOAT all digits that it has as a double."""
+"""Kinds that TiDB compares by a number, which is not their text: of FLOAT all digits that it has as a double."""
 
 
 def literal(value: bytes, column: Column | None) -> str:

@@ -72,5 +72,5 @@ def test_what_are_no_rows() -> None:
     ):
         with pytest.raises(ValueError, match="no rows of the query"):
             read(data, 2 if data[0] == 2 else 1, 99)
-    with pytest.raises(EOFError):
+    with pytest.raises(ValueError, match="ended within the rows"):
         read(packets(b"\x01a")[:-1], 1, 99)

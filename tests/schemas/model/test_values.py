@@ -367,6 +367,7 @@ _RAISED: tuple[tuple[Callable[[], Any], str], ...] = (
     (lambda: Path("/a\0b").read_bytes(), "a zero byte"), (lambda: 1 // 0, "no number that can be read"),
     (lambda: _raise(WireError("MALFORMED", where="value", details="ours")), "value: ours"),
     (lambda: _raise(ValueError("ours")), "ours"),
+    (lambda: _raise(TimeoutError("timed out")), "no answer came in time"),
 )  # fmt: skip
 
 

@@ -295,6 +295,7 @@ def test_keys_that_tidb_takes_for_the_same(
     with monkeypatch.context() as patched:
         patched.setattr(reconcile_job, "literal", lambda *_: "NULL")
         assert compare(*words, "--repair")[0] == 2
+        assert main(["reconcile", *words[:-1], "1s"]) == 2, "a row that is missing would be equal"
     assert "TiDB has a row that it does not find by its key" in capsys.readouterr().err
     assert compare(*words, "--repair")[0] == 0
     assert sorted(row["a"] for row in table.read().collect()) == ["A", "Z", "_", "b", "c"]

@@ -6,6 +6,7 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.spark_jobs.arrow.library import pa
+from ticdc_bridge.spark_jobs.snapshots.reconcile_job import _literal
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 
 CREATE = "CREATE TABLE `t` (`d` datetime(3) NOT NULL, `at` timestamp NULL, `e` date, PRIMARY KEY (`d`))"
@@ -38,3 +39,34 @@ def test_a_text_that_stands_for_two_times() -> None:
         assert sum(lost.values()) == count
         assert not count or +lost == {f"column at: times that {NEW_YORK} had twice are the first": 1}
     assert not RowTypes(COLUMNS, SparkTypes(), (NEW_YORK, NEW_YORK), False).fit(arrays)[1], "the text is the table's"
+
+
+def test_a_time_that_the_zone_of_the_table_had_twice() -> None:
+    """In a key two rows could become one, as merge says; Spark's type has the first of them, with a flag."""
+    keyed = versions([DdlText(1, "d", CREATE.replace("(`d`)", "(`d`,`at`)"), SHOW)])[-1].table.columns
+    days, nothing = pa.array([f"2024-01-0{n} 00:00:00.000" for n in range(1, 3)]), pa.nulls(2, pa.string())
+    local, utc = (pa.array([text, "2024-07-01 00:00:00"]) for text in ("2024-11-03 01:30:00", "2024-11-03 06:30:00"))
+    counted = {f"column at: times that {NEW_YORK} had twice are the first": 1}
+    for zone, texts in ((NEW_YORK, local), ("UTC", utc)):
+        arrays, zones = [days, texts, nothing], (zone, NEW_YORK)
+        for is_lossy in (False, True):
+            _, unfit, lost = RowTypes(keyed, SparkTypes(), zones, is_lossy).fit(arrays)
+            assert (unfit, +lost) == (({}, counted) if is_lossy else ({0: 1}, {}))
+        _, unfit, lost = RowTypes(COLUMNS, SparkTypes("typed"), zones, False).fit(arrays)
+        assert (unfit, +lost) == ({}, counted)
+        assert not +RowTypes(COLUMNS, SparkTypes(), zones, False).fit(arrays)[2]
+
+
+def test_a_key_that_is_no_number() -> None:
+    """Of the lake: it is no SQL, and TiDB has no such row."""
+    create = "CREATE TABLE `t` (`a` double NOT NULL, `b` decimal(65,30) NOT NULL, `c` float, PRIMARY KEY (`a`))"
+    double, decimal, single = versions([DdlText(1, "d", create, SHOW)])[-1].table.columns
+    for text in ("NaN", "Infinity", "1) OR (1", ""):
+        assert [_literal(text, column) for column in (double, decimal, single)] == ["NULL"] * 3, text
+    assert [_literal("1.5E22", double), _literal("1.50", decimal), _literal("0.1", single)] == [
+        "1.5e+22", "1.5", "0.10000000149011612",
+    ]  # fmt: skip
+    numbers = pa.array(["1.23457e20", "3.4028235e38", "0.1", None])
+    assert +RowTypes([single], SparkTypes(), ("UTC", "UTC"), False).fit([numbers])[2] == {
+        "column c: numbers of which the dump has six digits": 2
+    }

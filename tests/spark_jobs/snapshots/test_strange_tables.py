@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pymysql
 import pytest
+from pymysql.constants import FIELD_TYPE
 from pyspark.sql import SparkSession
 
 from tests.spark_jobs.snapshots.test_reconcile import compare, counts, damages, lake_table, rule_of
@@ -24,6 +25,7 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.snapshots import reconcile_job, source
+from ticdc_bridge.spark_jobs.snapshots.frames import DumpTable
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
 from ticdc_bridge.spark_jobs.snapshots.stage import SnapshotTable
@@ -52,6 +54,11 @@ TABLES = {
          "5, 1, 1, 2155, 0, 999999.9, 9007199254740993, NULL, NULL, NULL, 257, NULL, NULL, NULL",
          "6, 1, 1, 2155, 0, -0e0, 8, NULL, -0e0, NULL, 257, NULL, NULL, NULL",
          "NULL, NULL, NULL, 0, 0, NULL, 0, NULL, NULL, NULL, 0, NULL, NULL, NULL"],
+    ),
+    "places": (
+        "e ENUM('','a'), s SET('x',''), f FLOAT, PRIMARY KEY (e, s, f) CLUSTERED",
+        ["0, 0, 1.2345677e20", "0, 0, 1.2345678e20", "0, 0, 1.2345679e20", "1, 0, -1e-45", "1, 2, 3.4028235e38",
+         "1, 2, 1.17549435e-38", "2, 1, 1.2345678e-20", "2, 3, -1.2345678e15"],
     ),
     "times": (
         "t6 TIME(6), t0 TIME, d DATE, dt DATETIME, dt6 DATETIME(6), dt3 DATETIME(3), ts TIMESTAMP NULL,"
@@ -134,14 +141,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield port, cursor
 
 
-def in_tidb(port: int, name: str) -> dict[int, dict[str, Any]]:
-    """The rows by id, as TiDB sends them."""
+def in_tidb(port: int, name: str, is_dump: bool = False) -> dict[int, dict[str, Any]]:
+    """The rows by id, as TiDB sends them; FLOAT with all its digits, which a dump has not."""
     with closing(pymysql.connect(host="127.0.0.1", port=port, user="root")) as connection:
         connection.use_unicode, connection.decoders = False, {}
         cursor = connection.cursor()
         cursor.execute(f"SET time_zone = '{ZONE}', sql_select_limit = 1000")
-        cursor.execute(f"SELECT * FROM `odd db`.{quoted(name)}")
-        names = [field[0] for field in cursor.description]
+        cursor.execute(f"SELECT * FROM `odd db`.{quoted(name)} LIMIT 0")
+        names, kinds = zip(*(field[:2] for field in cursor.description), strict=True)
+        form = {FIELD_TYPE.FLOAT: "{}" if is_dump else "CONCAT({})"}
+        columns = ", ".join(form.get(k, "{}").format(quoted(n)) for n, k in zip(names, kinds, strict=True))
+        cursor.execute(f"SELECT {columns} FROM `odd db`.{quoted(name)}")
         rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     return {int(row["id"]): {n: v for n, v in row.items() if n not in ("id", "x) VALUES (")} for row in rows}
 
@@ -162,7 +172,8 @@ def is_same(sent: bytes | None, held: Any) -> bool:
 
 def wrong_cells(port: int, table: SnapshotTable, zone: str) -> list[Any]:
     """What a source has otherwise than TiDB, but for generated columns. zone: of its TIMESTAMP text."""
-    expected, types = in_tidb(port, table.table.id.table), RowTypes(table.columns, SparkTypes(), (zone, ZONE), False)
+    expected = in_tidb(port, table.table.id.table, isinstance(table, DumpTable))
+    types = RowTypes(table.columns, SparkTypes(), (zone, ZONE), False)
     names, wrong = [c.name for c in table.columns if c.name != "id"], list[Any]()
     for arrays in (arrays for chunk in table.chunks() for arrays in table.read(chunk)):
         values, unfit, _ = types.fit(arrays)
@@ -217,6 +228,23 @@ def test_a_key_that_ends_a_chunk_at_a_time_that_was_twice(server: Any) -> None:
     finally:
         cursor.execute(f"SET time_zone = '{ZONE}'")
         cursor.execute("DROP TABLE clocks")
+
+
+def test_what_is_no_text(server: Any) -> None:
+    """Bytes that are not UTF-8, which a latin1 column may have: an error that says so, of a key too."""
+    port, cursor = server
+    cursor.execute("SET tidb_skip_utf8_check = 1")
+    try:
+        for name, key in (("in_key", "t"), ("in_value", "id")):
+            columns = f"(id INT, t CHAR(9) CHARACTER SET latin1, PRIMARY KEY ({key}) CLUSTERED)"
+            cursor.execute(f"CREATE TABLE {name} {columns}")
+            cursor.execute(f"INSERT INTO {name} VALUES (1, x'e9')")
+            (table,) = TidbServer.of(f"mysql://root@127.0.0.1:{port}", ZONE).tables([TableId("odd db", name)], 1)
+            with pytest.raises(SetupError, match=r"UTF-8|utf-8"):
+                [*map(list, map(table.read, table.chunks()))]
+    finally:
+        cursor.execute("SET tidb_skip_utf8_check = DEFAULT")
+        cursor.execute("DROP TABLE IF EXISTS in_key, in_value")
 
 
 def test_a_server_with_a_limit(server: Any) -> None:
