@@ -297,10 +297,7 @@ def with_defaults(column: Column) -> tuple[bool, Any]:
     if column.has_default and column.default is not None:
         if is_computed(column) or column.default_unzoned:
             return False, None
-        value = plain_default(column)
-        if column.type.name == "binary" and value is not None:  # BINARY(n) has n bytes, however its default is written
-            value = (value if isinstance(value, bytes) else value.encode()).ljust(column.length or 1, b"\0")
-        return True, value
+        return True, plain_default(column)
     if column.nullable:
         return True, None
     kind = column.type.kind
@@ -316,7 +313,7 @@ def with_defaults(column: Column) -> tuple[bool, Any]:
     return (True, "null") if kind is Kind.JSON else (False, None)
 
 
-_WITH_DIGITS = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_WITH_DIGITS = (Kind.DECIMAL, Kind.TIME)  # TiDB gives this zero date without a fraction, whatever its digits
 _ZERO = {
     Kind.INTEGER: "0", Kind.FLOAT: "0", Kind.DOUBLE: "0", Kind.DECIMAL: "0", Kind.YEAR: "0", Kind.TEXT: "",
     Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00",

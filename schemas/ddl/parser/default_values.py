@@ -115,6 +115,7 @@ def _number(c: Cursor) -> DefaultValue:
     if "." in text:
         integer, _, fraction = text.partition(".")
         integer = integer.lstrip("0") or "0"
+        sign = sign if text.strip("0.") else ""
         return DefaultValue("decimal", f"{sign}{integer}.{fraction}" if fraction else sign + integer)
     digits = text.lstrip("0")
     return DefaultValue("int", sign + digits if digits else "0")
