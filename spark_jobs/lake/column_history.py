@@ -313,7 +313,7 @@ def with_defaults(column: Column) -> tuple[bool, Any]:
     return (True, "null") if kind is Kind.JSON else (False, None)
 
 
-_WITH_DIGITS = (Kind.DECIMAL, Kind.TIME)  # TiDB gives this zero date without a fraction, whatever its digits
+_WITH_DIGITS = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _ZERO = {
     Kind.INTEGER: "0", Kind.FLOAT: "0", Kind.DOUBLE: "0", Kind.DECIMAL: "0", Kind.YEAR: "0", Kind.TEXT: "",
     Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00",

@@ -211,7 +211,7 @@ def test_what_added_columns_show_in_older_rows() -> None:
     (step,) = schema_changes([DdlText(1, "d", text, TYPED)], TableId("d", "t"))
     assert step.after is not None
     assert {c.name: with_defaults(c) for c in step.after.columns} == {
-        "a": (True, "0"), "b": (True, "x"), "c": (True, "0000-00-00 00:00:00"), "d": (True, "null"),
+        "a": (True, "0"), "b": (True, "x"), "c": (True, "0000-00-00 00:00:00.00"), "d": (True, "null"),
         "e": (False, None), "f": (True, "0.00"), "g": (True, "p"), "h": (True, None),
         "i": (True, b"\0\0"), "j": (True, b"\0\0\0"), "k": (True, b""),
     }  # fmt: skip
