@@ -32,7 +32,7 @@ def with_default(column: Column, default: DefaultValue) -> Column:
         return replace(column, has_default=True, default=default.text, default_is_expr=True)
     is_zoned = _CONVERSIONS[column.type.kind] is _temporal and temporal_literals.ZONED.match(default.text)
     if default.kind == "computed" or is_zoned:
-        written = repr(default.text) if is_zoned else f"(({default.text}))"
+        written = repr(default.text) if is_zoned else f"({default.text})"
         details = (
             f"TiDB computes DEFAULT {written} of {column.name} once and keeps the value, which the statement "
             "does not tell: give the table's SHOW CREATE TABLE"
