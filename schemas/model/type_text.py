@@ -18,7 +18,7 @@ def type_text(column: Column) -> str:
     if kind is Kind.INTEGER:
         if column.zerofill or (name == "tinyint" and column.length == 1):
             text += f"({column.length})"
-    elif kind is Kind.DECIMAL or (column.scale is not None and kind in (Kind.FLOAT, Kind.DOUBLE)):
+    elif kind is Kind.DECIMAL or (column.scale and kind in (Kind.FLOAT, Kind.DOUBLE)):
         text += f"({column.length},{column.scale})" if column.length is not None else ""
     elif kind in FRACTIONAL:
         text += f"({column.scale})" if column.scale else ""

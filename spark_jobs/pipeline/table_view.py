@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
-from decimal import Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import cache, cached_property
 from typing import Any, Literal
 
@@ -261,20 +261,29 @@ def is_computed(column: Column) -> bool:
 
 
 def plain_default(column: Column) -> Value:
-    """A column's default as a row has that value: all digits of a DECIMAL, all bytes of a BIT."""
+    """A column's default as a row has that value: a DECIMAL's digits, all bytes of a BIT, no more than the type holds.
+
+    The default itself stays as it was written.
+    """
     kind, value = column.type.kind, column.default
     if kind is Kind.BIT and isinstance(value, bytes):
         return value.rjust(((column.length or 1) + 7) // 8, b"\0")
-    if kind is Kind.YEAR and isinstance(value, str) and int(value) < 100:  # 0000, or written with two digits
-        return "0" if value == "0000" else str(int(value) + (2000 if int(value) < 70 else 1900))
-    if column.type.name == "char" and isinstance(value, str):
-        return value.rstrip(" ")
+    if kind is Kind.YEAR and isinstance(value, str):
+        year = int(Decimal(value).quantize(_ONE, ROUND_HALF_UP))  # of two digits, but 0000 is NOT NULL's
+        return str(year if year > 99 or value == "0000" else year + (2000 if year < 70 else 1900))
+    if kind is Kind.TEXT and isinstance(value, str):
+        value = value[: column.length]  # more are blanks
+        return value.rstrip(" ") if column.type.name == "char" else value
+    if kind is Kind.BINARY and value is not None:
+        value = (value if isinstance(value, bytes) else value.encode())[: column.length]
+        return value.ljust(column.length or 1, b"\0") if column.type.name == "binary" else value
     if kind in (Kind.FLOAT, Kind.DOUBLE) and isinstance(value, str):
         number = values.real(value)
         return values.float_text(values.as_float32(number)) if kind is Kind.FLOAT else values.double_text(number)
     if kind is Kind.DECIMAL and isinstance(value, str):
-        with suppress(ValueError):  # what TiDB made of more digits than the column has is not known
-            return values.plain_decimal(value, column.scale or 0)
+        with suppress(ArithmeticError):  # no number: what a message had
+            rounded = Decimal(value).quantize(_ONE.scaleb(-(column.scale or 0)), ROUND_HALF_UP, _WIDE)
+            return f"{rounded or abs(rounded):f}"
     return value
 
 

@@ -51,7 +51,7 @@ def column(defined: ColumnDef, table_charset: charsets.Charset) -> Column:
     if defined.default:
         return with_default(result, defined.default)
     if result.type.kind is Kind.YEAR and not nullable:
-        return replace(result, has_default=True, default="0000")  # upstream `setYearDefaultValue`
+        return replace(result, has_default=True, default="0000", default_dropped=True)  # upstream `setYearDefaultValue`
     return result
 
 

@@ -7,7 +7,7 @@ to their elements, temporal values to their own text; DECIMAL, YEAR and texts st
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 
 from ticdc_bridge.schemas.ddl.executor import temporal_literals
@@ -19,6 +19,7 @@ from ticdc_bridge.schemas.model.table import Column, Value
 from ticdc_bridge.schemas.model.types import Kind
 
 _NUMBER = re.compile(r"\d{1,20}\Z", re.ASCII)
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
 _LEADING_NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 
 
@@ -31,7 +32,7 @@ def with_default(column: Column, default: DefaultValue) -> Column:
         return replace(column, has_default=True, default=default.text, default_is_expr=True)
     is_zoned = _CONVERSIONS[column.type.kind] is _temporal and temporal_literals.ZONED.match(default.text)
     if default.kind == "computed" or is_zoned:
-        written = repr(default.text) if is_zoned else f"(({default.text}))"
+        written = repr(default.text) if is_zoned else f"({default.text})"
         details = (
             f"TiDB computes DEFAULT {written} of {column.name} once and keeps the value, which the statement "
             "does not tell: give the table's SHOW CREATE TABLE"
@@ -65,8 +66,8 @@ def _number_text(default: DefaultValue) -> str:
 
 
 def _integer(column: Column, default: DefaultValue) -> Value:
-    rounding = ROUND_HALF_EVEN if default.kind == "float" else ROUND_HALF_UP
-    return str(_parse_bounded(_number_text(default)).quantize(Decimal(1), rounding))
+    number, is_double = _parse_bounded(_number_text(default)), default.kind == "float"
+    return str(round(float(number)) if is_double else int(number.quantize(Decimal(1), ROUND_HALF_UP)))
 
 
 def _parse_bounded(text: str) -> Decimal:
@@ -80,7 +81,7 @@ def _float(column: Column, default: DefaultValue) -> Value:
     number = float(_parse_bounded(_number_text(default)))
     if column.scale is not None:
         shift = float(f"1e{column.scale}")
-        number = round(number * shift) / shift  # upstream `types.Round`: halves to even, and no more exact than that
+        number = round(number * shift, 0) / shift  # upstream `types.Round`: halves to even, and no more exact than that
     if column.type.kind is Kind.FLOAT:
         return _plain_text(values.float_text(values.as_float32(number)))
     return _plain_text(values.double_text(number))
@@ -114,17 +115,19 @@ def _decode(column: Column, default: DefaultValue) -> str:
 
 def _binary(column: Column, default: DefaultValue) -> Value:
     raw = default.bits if default.kind == "bits" else str(_written_text(column, default)).encode()
-    return raw.ljust(column.length or 0, b"\0") if column.type.name == "binary" else raw
+    raw = raw.ljust(column.length or 0, b"\0") if column.type.name == "binary" else raw
+    # TiDB keeps table definitions as JSON, in which a byte that is no UTF-8 is U+FFFD; the row's value is that, too.
+    return _NO_UTF8.sub("\N{REPLACEMENT CHARACTER}", raw.decode("utf-8", "surrogateescape")).encode()
 
 
 def _bit(column: Column, default: DefaultValue) -> Value:
     if default.kind == "bits":
         raw = default.bits
-    elif default.kind == "text":
-        raw = default.text.encode()
-    else:
-        number = int(_integer(column, default) or 0)
+    elif default.kind == "int":
+        number = int(default.text)
         raw = number.to_bytes(max(1, (number.bit_length() + 7) // 8), "big")
+    else:  # of 5.5, as of '5.5', the characters
+        raw = str(_written_text(column, default)).encode()
     if int.from_bytes(raw, "big").bit_length() > (column.length or 1):
         raise ValueError(f"it has more than {column.length or 1} bits")
     # Leading zero bytes of a literal are lost on the way through TiCDC: they are no part of the value.

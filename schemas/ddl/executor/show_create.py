@@ -112,7 +112,7 @@ def _column(column: Column, table: Table, *, typed: bool = False) -> str:
 
 def _default(column: Column) -> str:
     default = default_text(column)
-    if default is None:
+    if default is None or column.default_dropped:
         if not column.nullable or column.default_dropped:
             return ""
         return " NULL DEFAULT NULL" if column.type.kind is Kind.TIMESTAMP else " DEFAULT NULL"

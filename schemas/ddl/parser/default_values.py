@@ -1,10 +1,12 @@
 """DEFAULT of a column as written (upstream `pkg/parser/parser.y`, DefaultValueExpr)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.expressions import atom, expression
-from ticdc_bridge.schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
+from ticdc_bridge.schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD, Token
 from ticdc_bridge.schemas.ddl.parser.statements import DefaultValue
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import require_bytes
@@ -25,12 +27,13 @@ def default_value(c: Cursor) -> DefaultValue:
 def _default_value(c: Cursor) -> DefaultValue:
     if c.accept("("):
         with c.enter_level():
-            is_simple, doubled = _is_simple(c), c.upper == "("
+            is_simple, start = _is_simple(c), c.at
             default = _default_value(c) if is_simple else DefaultValue("expr", expression(c))
         if is_simple and c.upper in ("+", "-"):
             c.refuse("DEFAULT is neither a literal nor a call of a function")
+        is_kept = default.kind != "expr" or c.all[start].upper[:4] == "NEXT" or _is_call(c.all[start : c.at])
         c.expect(")")
-        return replace(default, kind="computed") if doubled and default.kind == "expr" else default
+        return default if is_kept else replace(default, kind="computed")
     simple = _simple_default(c)
     if simple is not None:
         return simple
@@ -38,6 +41,12 @@ def _default_value(c: Cursor) -> DefaultValue:
     if c.token.kind in (WORD, QUOTED) and c.peek().upper != "(" and c.upper not in _LITERAL_WORDS:
         c.fail("a literal, CURRENT_TIMESTAMP, or an expression in parentheses")
     return DefaultValue("expr", atom(c))
+
+
+def _is_call(tokens: Sequence[Token]) -> bool:
+    """True if an expression is one call of a function, which TiDB keeps; any other it computes at once."""
+    depths = list(accumulate({"(": 1, ")": -1}.get(token.upper, 0) for token in tokens[1:]))
+    return tokens[0].upper not in ("(", "CAST", "CONVERT") and 0 in depths[1:] and 0 not in depths[:-1]
 
 
 def _is_simple(c: Cursor) -> bool:
@@ -115,6 +124,7 @@ def _number(c: Cursor) -> DefaultValue:
     if "." in text:
         integer, _, fraction = text.partition(".")
         integer = integer.lstrip("0") or "0"
+        sign = sign if text.strip("0.") else ""
         return DefaultValue("decimal", f"{sign}{integer}.{fraction}" if fraction else sign + integer)
     digits = text.lstrip("0")
     return DefaultValue("int", sign + digits if digits else "0")

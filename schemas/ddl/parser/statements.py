@@ -40,7 +40,7 @@ class DataType:
 @dataclass(frozen=True, slots=True)
 class DefaultValue:
     """A default value as written. kind: null, text, int, decimal, float, bits, now, date, expr or
-    computed (an expression in two pairs of brackets, which TiDB computes when it runs the statement).
+    computed (another expression than one call of a function, which TiDB computes when it runs the statement).
 
     text: digits, the text, the expression as TiDB stores it, or the fraction digits of CURRENT_TIMESTAMP(n); bits: the
     bytes of x'…' and b'…'.

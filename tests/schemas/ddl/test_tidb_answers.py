@@ -116,6 +116,11 @@ SHOWN = (
     ("CREATE TABLE t (b VARCHAR(10)) CHARSET=gbk", "`b` varchar(10) DEFAULT NULL"),
     ("CREATE TABLE t (b TEXT NOT NULL DEFAULT '')", "`b` text NOT NULL"),
     ("CREATE TABLE t (b TEXT DEFAULT (UUID()))", "`b` text DEFAULT (uuid())"),
+    ("CREATE TABLE t (b DOUBLE(10,0) DEFAULT 1.5, c INT)", "`b` double DEFAULT '2',"),
+    ("CREATE TABLE t (b FLOAT(7,2) DEFAULT '-0')", "`b` float(7,2) DEFAULT '-0'"),
+    ("CREATE TABLE t (b YEAR NOT NULL)", "`b` year(4) NOT NULL"),
+    ("CREATE TABLE t (b YEAR NOT NULL DEFAULT '0000')", "`b` year(4) NOT NULL DEFAULT '0000'"),
+    ("CREATE TABLE t (b BINARY(2) DEFAULT x'ff')", "`b` binary(2) DEFAULT '\N{REPLACEMENT CHARACTER}\\0'"),
 )  # fmt: skip
 
 

@@ -374,6 +374,9 @@ def test_a_default_that_tidb_computes_is_not_taken_for_a_literal() -> None:
     for sql in (
         "ALTER TABLE orders ADD COLUMN x VARCHAR(36) DEFAULT ((uuid()))",
         "ALTER TABLE orders ALTER COLUMN note SET DEFAULT ((uuid()))",
+        "ALTER TABLE orders ALTER COLUMN note SET DEFAULT (1 + 1)",
+        "ALTER TABLE orders ALTER COLUMN note SET DEFAULT (cast(5 as char))",
+        "ALTER TABLE orders ALTER COLUMN note SET DEFAULT (uuid() = uuid())",
         "CREATE TABLE x (id INT PRIMARY KEY, v VECTOR(3) DEFAULT ((vec_from_text('[1,2,3]'))))",
         "CREATE TABLE x (id INT PRIMARY KEY, j JSON DEFAULT ((json_array(1))))",
     ):
