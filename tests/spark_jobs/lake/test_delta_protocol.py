@@ -78,6 +78,7 @@ _REFUSED: dict[str, tuple[Snapshot, str]] = {
     "appendOnly": (_snapshot({"delta.appendOnly": "TRUE"}), "delta.appendOnly TRUE"),
     "changes": (_snapshot({"delta.enableChangeDataFeed": "true"}), "delta.enableChangeDataFeed true"),
     "constraint": (_snapshot({"delta.constraints.a": "id > 0"}), "delta.constraints.a id > 0"),
+    "constraint with a line break": (_snapshot({"delta.constraints.a": "n <> '\n'"}), "delta.constraints.a n <> "),
     "ids": (_snapshot({"delta.columnMapping.mode": "id"}), "delta.columnMapping.mode id"),
     "uniform": (_snapshot({"delta.universalFormat.enabledFormats": "hudi"}), "delta.universalFormat.enabledFormats"),
     "NOT NULL": (_snapshot(schema=_schema(nullable=False)), 'a column with "nullable":false'),
