@@ -264,10 +264,7 @@ def with_defaults(column: Column) -> tuple[bool, Any]:
     if column.has_default and column.default is not None:
         if is_computed(column) or column.default_unzoned:
             return False, None
-        value = plain_default(column)
-        if column.type.name == "binary" and value is not None:  # BINARY(n) has n bytes, however its default is written
-            value = (value if isinstance(value, bytes) else value.encode()).ljust(column.length or 1, b"\0")
-        return True, value
+        return True, plain_default(column)
     if column.nullable:
         return True, None
     kind = column.type.kind
