@@ -38,8 +38,7 @@ def maintain(
         yield f"changes from before {oldest} are removed"
     if points_in_time.is_table_of_points(columns):
         newest_ts = lake_table.read().agg(F.max("resolved_ts")).collect()[0][0]
-        # A day less: a version may have been noted a day before the resolved ts (spark_jobs.streaming.consistent).
-        # By the clock, as versions go: also where no newer point came for long.
+        # By the clock, as versions go; a day less, as one may have been noted a day before (streaming.consistent).
         lake_table.delete(f"resolved_ts < {min(newest_ts or 0, _horizon(MAX_TSO, keep_hours - 24))}")
     if COMMIT_TS in columns and (newest_ts := lake_table.read().agg(F.max(COMMIT_TS)).collect()[0][0]) is not None:
         yield f"newest change {when_and_age(newest_ts)}"

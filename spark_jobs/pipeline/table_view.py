@@ -262,9 +262,8 @@ def with_default_of(first: Column, column: Column, is_defined: bool = False) -> 
 def with_defaults(column: Column) -> tuple[bool, Any]:
     """(known, value) of an added column in the rows that were there: TiDB's original default, but no expression's."""
     if column.has_default and column.default is not None:
-        if is_computed(column) or column.default_unzoned:
-            return False, None
-        return True, plain_default(column)
+        is_known = not (is_computed(column) or column.default_unzoned)
+        return is_known, plain_default(column) if is_known else None
     if column.nullable:
         return True, None
     kind = column.type.kind

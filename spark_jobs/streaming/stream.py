@@ -149,9 +149,8 @@ class _RunningStream:
         self._crashed: Exception | None = None
         self._resolved_at = self._well_at = time.monotonic()
         self._unresolved = self.interrupted = False
-        self._last = -1
         self._stopping, self._ended, self._query = threading.Event(), threading.Event(), None
-        self._batches = 0
+        self._batches, self._last = 0, -1
 
     def run_until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
