@@ -215,10 +215,11 @@ def test_the_topic_that_all_others_wait_for(tmp_path: Path, capsys: pytest.Captu
     running._checkpoint, running._last = Checkpoint(tmp_path, {}), -1
     running._source = KafkaSource(TopicChoice("a,b"), KafkaClient("x:1"), running._checkpoint)
     running._source.numbers = [("a", 0), ("b", 0)]
-    for number, (marks, new) in enumerate((
+    batches: list[tuple[dict[int, int], dict[int, int]]] = [
         ({}, {}), ({0: 7, 1: 7}, {0: 7, 1: 7}), ({0: hour, 1: 7}, {0: hour, 1: 7}), ({0: hour, 1: 7}, {0: hour}),
         ({0: 2 * hour, 1: 7}, {0: 2 * hour}), ({0: 2 * hour, 1: 2 * hour - 1}, {0: 2 * hour}),
-    )):  # fmt: skip
+    ]  # fmt: skip
+    for number, (marks, new) in enumerate(batches):
         running._checkpoint.keep_watermarks(number, marks)
         running._tell_last(BatchResult(watermarks=new), number)
         told = capsys.readouterr().err
