@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ticdc_bridge.schemas.ddl.executor.apply import apply
 from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
@@ -23,15 +22,12 @@ from ticdc_bridge.schemas.ddl.parser.statements import (
     Statement,
     TruncateTable,
 )
-from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import DdlError, Hint, SetupError
 from ticdc_bridge.schemas.model.event import DdlEvent
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
 from ticdc_bridge.spark_jobs.lake.partition_sql import RemovedPartitions, Spread, UnknownRows, rows_of
 from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
-from ticdc_bridge.spark_jobs.pipeline.table_view import is_computed, plain_default
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,35 +286,6 @@ def added_column(steps: list[SchemaChange], column: str) -> Column | None:
 def column_before(step: SchemaChange, name: str) -> Column | None:
     """A column of the table after a statement as it was before it."""
     return None if step.before is None else step.before.by_name.get(step.old_name(name) or name)
-
-
-def with_defaults(column: Column) -> tuple[bool, Any]:
-    """(known, value) of an added column in the rows that were there: TiDB's original default, but no expression's."""
-    if column.has_default and column.default is not None:
-        if is_computed(column) or column.default_unzoned:
-            return False, None
-        return True, plain_default(column)
-    if column.nullable:
-        return True, None
-    kind = column.type.kind
-    if kind in (Kind.ENUM, Kind.SET):
-        return True, column.elements[0] if kind is Kind.ENUM and column.elements else ""
-    if kind in _ZERO:
-        digits = "." + "0" * (column.scale or 0) if column.scale else ""
-        return True, _ZERO[kind] + (digits if kind in _WITH_DIGITS else "")
-    if kind is Kind.BINARY:
-        return True, b"\0" * (column.length or 1) if column.type.name == "binary" else b""
-    if kind is Kind.BIT and column.length:
-        return True, b"\0" * values.bit_size(column.length)
-    return (True, "null") if kind is Kind.JSON else (False, None)
-
-
-_WITH_DIGITS = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
-_ZERO = {
-    Kind.INTEGER: "0", Kind.FLOAT: "0", Kind.DOUBLE: "0", Kind.DECIMAL: "0", Kind.YEAR: "0", Kind.TEXT: "",
-    Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00",
-    Kind.TIME: "00:00:00",
-}  # fmt: skip
 
 
 def emptied_at(steps: list[SchemaChange]) -> int:

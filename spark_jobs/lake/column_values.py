@@ -19,12 +19,12 @@ from ticdc_bridge.spark_jobs.lake.column_history import (
     column_now,
     is_added_by,
     unsure_text,
-    with_defaults,
 )
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.partition_sql import Spread, UnknownRows, rows_of
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter, text_converter
 from ticdc_bridge.spark_jobs.pipeline.table_view import READ as PYTHON
+from ticdc_bridge.spark_jobs.pipeline.table_view import with_defaults
 from ticdc_bridge.spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
 from ticdc_bridge.spark_jobs.spark.temporal_sql import READ
 

@@ -61,8 +61,8 @@ def rows_of(removed: RemovedPartitions, spread: Callable[[str], Spread]) -> str:
     columns = [spread(name) for name in by.columns]
     for _, column, _ in columns:
         kind = column.type.kind
-        if kind not in _KINDS[by.function] or (by.method == "HASH" and kind is not Kind.INTEGER):
-            raise UnknownRows(f"column {column.name}: how its type spreads rows is not known")
+        if column.virtual or kind not in _KINDS[by.function] or (by.method == "HASH" and kind is not Kind.INTEGER):
+            raise UnknownRows(f"column {column.name}, virtual or of its type: how it spreads rows is not known")
         if kind is Kind.TEXT and column.collate not in _COLLATIONS:
             raise UnknownRows(f"column {column.name}: how collation {column.collate or '?'} orders texts is not known")
     rows, numbers = _Rows(by, removed.zone, columns), [(name, by.number(name)) for name in removed.names]

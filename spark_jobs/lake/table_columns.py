@@ -243,6 +243,7 @@ class TableColumns:
     def _record_forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:
             return -1
+        commit_ts = max(commit_ts, self.time_of(FORGOTTEN))  # `maintain` may have removed newer ones
         self.lake_table.set_property(FORGOTTEN, str(commit_ts))
         return commit_ts
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.event import ms_to_tso, tso_physical_ms
+from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from ticdc_bridge.spark_jobs.io.locations import TableLocation
 from ticdc_bridge.spark_jobs.lake import changelog, points_in_time, tables
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
@@ -38,8 +38,8 @@ def maintain(
         yield f"changes from before {oldest} are removed"
     if points_in_time.is_table_of_points(columns):
         newest_ts = lake_table.read().agg(F.max("resolved_ts")).collect()[0][0]
-        # A day less: a version may have been noted a day before the resolved ts (spark_jobs.streaming.consistent).
-        lake_table.delete(f"resolved_ts < {_horizon(newest_ts or 0, keep_hours - 24)}")
+        # By the clock, as versions go; a day less, as one may have been noted a day before (streaming.consistent).
+        lake_table.delete(f"resolved_ts < {min(newest_ts or 0, _horizon(MAX_TSO, keep_hours - 24))}")
     if COMMIT_TS in columns and (newest_ts := lake_table.read().agg(F.max(COMMIT_TS)).collect()[0][0]) is not None:
         yield f"newest change {when_and_age(newest_ts)}"
         if tombstones.exists():

@@ -50,7 +50,7 @@ def _with_first_defaults(tables: TableSource, version: TableVersion) -> Table:
             if table.created_ts != target.created_ts:
                 break
             first |= {column.name: then for then, column in same_columns(table, target).pairs}
-    return replace(newest, columns=tuple(with_default_of(first[c.name], c) for c in newest.columns))
+    return replace(newest, columns=tuple(with_default_of(first[c.name], c, is_defined=True) for c in newest.columns))
 
 
 def _others(config: CodecConfig, id_: TableId) -> str:

@@ -243,8 +243,13 @@ def default_of(column: Column, zone: str) -> Value:
     return plain_default(column)
 
 
-def with_default_of(first: Column, column: Column) -> Column:
-    """A column with the default that it came with (`first`): what TiDB has in rows from before, whatever it is now."""
+def with_default_of(first: Column, column: Column, is_defined: bool = False) -> Column:
+    """A column with the default that it came with (`first`): what TiDB has in rows from before, whatever it is now.
+
+    is_defined: by DDL, which tells all defaults: a NOT NULL column without one came with its type's zero.
+    """
+    if is_defined and first.default is None and not first.virtual:
+        first = replace(first, default=with_defaults(first)[1])
     value, unknown = first.default, is_computed(first) or first.default_unzoned
     convert = None if unknown or value is None else converter(first, column)
     try:
@@ -252,6 +257,34 @@ def with_default_of(first: Column, column: Column) -> Column:
     except ValueError:
         unknown = True
     return replace(column, has_default=first.has_default, default=value, default_is_expr=unknown)
+
+
+def with_defaults(column: Column) -> tuple[bool, Any]:
+    """(known, value) of an added column in the rows that were there: TiDB's original default, but no expression's."""
+    if column.has_default and column.default is not None:
+        is_known = not (is_computed(column) or column.default_unzoned)
+        return is_known, plain_default(column) if is_known else None
+    if column.nullable:
+        return True, None
+    kind = column.type.kind
+    if kind in (Kind.ENUM, Kind.SET):
+        return True, column.elements[0] if kind is Kind.ENUM and column.elements else ""
+    if kind in _ZERO:
+        digits = "." + "0" * (column.scale or 0) if column.scale else ""
+        return True, _ZERO[kind] + (digits if kind in _WITH_DIGITS else "")
+    if kind is Kind.BINARY:
+        return True, b"\0" * (column.length or 1) if column.type.name == "binary" else b""
+    if kind is Kind.BIT and column.length:
+        return True, b"\0" * values.bit_size(column.length)
+    return (True, "null") if kind is Kind.JSON else (False, None)
+
+
+_WITH_DIGITS = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_ZERO = {
+    Kind.INTEGER: "0", Kind.FLOAT: "0", Kind.DOUBLE: "0", Kind.DECIMAL: "0", Kind.YEAR: "0", Kind.TEXT: "",
+    Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00",
+    Kind.TIME: "00:00:00",
+}  # fmt: skip
 
 
 def is_computed(column: Column) -> bool:

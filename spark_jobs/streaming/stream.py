@@ -22,6 +22,7 @@ from ticdc_bridge.clients.http import stop_requested
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.schemas.model.event import ms_to_tso
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient, topics_of_location
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
@@ -42,7 +43,7 @@ from ticdc_bridge.spark_jobs.streaming.signals import GRACE, StopOnSignal
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 from ticdc_bridge.spark_jobs.streaming.stages import BatchResult
 
-_UNRESOLVED = 600.0
+_UNRESOLVED, _FAR = 600.0, ms_to_tso(600_000)
 _TABLE_FIELDS = ("current", "changelog", "versions")  # of a Job
 _PAUSE, _LONGEST = 1.0, 60.0
 _DEATHS = 4
@@ -149,7 +150,7 @@ class _RunningStream:
         self._resolved_at = self._well_at = time.monotonic()
         self._unresolved = self.interrupted = False
         self._stopping, self._ended, self._query = threading.Event(), threading.Event(), None
-        self._batches = 0
+        self._batches, self._last = 0, -1
 
     def run_until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
@@ -239,6 +240,7 @@ class _RunningStream:
             with report_slow_steps(text, after=10, state=lambda: running_tasks(frame.sparkSession)):
                 outcome = self._runner.process(frame, number, known_partitions)
             self._check_resolved(outcome)
+            self._tell_last(outcome, number)
         except BridgeError as error:
             if errors.is_conflict(error):
                 self._crashed = error
@@ -262,6 +264,19 @@ class _RunningStream:
             self._resolved_at = time.monotonic()
         elif time.monotonic() - self._resolved_at > _UNRESOLVED:
             raise _no_watermark(job)
+
+    def _tell_last(self, outcome: BatchResult, number: int) -> None:
+        """Says which topic all rows wait for (Job.held_by), where its watermarks have ended."""
+        marks = self._checkpoint.watermarks_before(number + 1) if self._stream.job.held_by else {}
+        last = min(marks, key=marks.__getitem__, default=-1)
+        if last in (-1, self._last, *outcome.watermarks) or max(marks.values()) - marks[last] < _FAR:
+            return
+        self._last, topic = last, self._source.topics.only or (self._source.numbers or ())[last][0]
+        text = (
+            f"all rows wait for topic {topic}, whose newest watermark is {marks[last]}, others' {max(marks.values())}"
+        )
+        text += ". TiCDC sends none once its tables are all dropped: go on without it, with another --checkpoint"
+        print(f"warning: {text}", file=sys.stderr)
 
     def _tell(self, outcome: BatchResult, number: int, took: float) -> None:
         stream, summary = self._stream, outcome.summary

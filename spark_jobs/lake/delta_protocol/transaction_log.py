@@ -28,7 +28,7 @@ _FEATURES = frozenset((
 asks for more.
 """
 _ACTIVE = re.compile(
-    r"(?i)delta\.((appendOnly|enableChangeData(Feed|Capture)|enableRowTracking)=true|columnMapping\.mode=id"
+    r"(?is)delta\.((appendOnly|enableChangeData(Feed|Capture)|enableRowTracking)=true|columnMapping\.mode=id"
     r"|(constraints|universalFormat)\..*)"
 )
 _VERSIONS = {"minReaderVersion": 3, "minWriterVersion": 7}

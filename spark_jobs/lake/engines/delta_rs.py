@@ -86,8 +86,8 @@ class Deltalake:
         features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
         if names := sorted(features & _NOT_WRITTEN):
             details = (
-                f"the table has {', '.join(names)}, which deltalake can't write: delta-spark made it, go on with"
-                f" {Hint.ENGINE} delta-spark, or start again in another place"
+                f"the table has {', '.join(names)}, which deltalake can't write, nor read exactly: delta-spark made"
+                f" it, go on with {Hint.ENGINE} delta-spark, or start again in another place"
             )
             raise SetupError("STOPPED", where=self.location, details=details)
         return self.properties()
@@ -99,6 +99,7 @@ class Deltalake:
         return [Commit(e["version"], delta_files.facts_in(e.get("userMetadata"))) for e in self._table().history()]
 
     def read(self) -> DataFrame:
+        self.prepare()  # Spark reads the files alone: rows that a vector marks as gone, NULL for mapped columns
         return self.read_at(None)
 
     def read_at(self, version: int | None) -> DataFrame:

@@ -1,6 +1,7 @@
 """Delta tables written by delta-spark, in Spark's SQL: columns are renamed, dropped and widened without a new file."""
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files
-from ticdc_bridge.spark_jobs.lake.engines.base import Commit, RowFile, TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.base import Commit, RowFile, TableColumn, Upsert, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, set_for_now
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 
@@ -22,8 +23,18 @@ _MANY, _merged = 20, Counter[str]()
 
 _CHECKS_RETENTION = "spark.databricks.delta.retentionDurationCheck.enabled"
 _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_REFUSED = re.compile(r"DELTA_(?:UNSUPPORTED_DROP|VIOLATE|NOT_NULL|CANNOT_MODIFY|CONSTRAINT|GENERATED)\w+")
 
 
+def _error_of(table: Any, error: Exception) -> SetupError | None:
+    """SetupError STOPPED for what the layout of a table, or a rule that somebody gave it, does not allow."""
+    if (match := _REFUSED.search(str(error))) is None:
+        return None
+    details = f"Delta refuses it ({match[0]}): change the table's layout or rules, or load it into a new place"
+    return SetupError("STOPPED", where=table.location, details=details)
+
+
+@convert_errors(_error_of)
 @dataclass(frozen=True)
 class SparkDelta(SqlTable):
     """A spark_jobs.lake.engines.base.LakeTable."""

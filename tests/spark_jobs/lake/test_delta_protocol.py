@@ -25,6 +25,7 @@ from tests.support.table import check_rows
 from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge import Encoder
 from ticdc_bridge.cli import main
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.lake import direct_merge
 from ticdc_bridge.spark_jobs.lake.delta_protocol.data_file import arrow_type, write_rows
 from ticdc_bridge.spark_jobs.lake.delta_protocol.deletion_vector import read_vector, write_vectors
@@ -78,6 +79,7 @@ _REFUSED: dict[str, tuple[Snapshot, str]] = {
     "appendOnly": (_snapshot({"delta.appendOnly": "TRUE"}), "delta.appendOnly TRUE"),
     "changes": (_snapshot({"delta.enableChangeDataFeed": "true"}), "delta.enableChangeDataFeed true"),
     "constraint": (_snapshot({"delta.constraints.a": "id > 0"}), "delta.constraints.a id > 0"),
+    "constraint with a line break": (_snapshot({"delta.constraints.a": "n <> '\n'"}), "delta.constraints.a n <> "),
     "ids": (_snapshot({"delta.columnMapping.mode": "id"}), "delta.columnMapping.mode id"),
     "uniform": (_snapshot({"delta.universalFormat.enabledFormats": "hudi"}), "delta.universalFormat.enabledFormats"),
     "NOT NULL": (_snapshot(schema=_schema(nullable=False)), 'a column with "nullable":false'),
@@ -100,6 +102,32 @@ def test_tables_of_which_a_writer_has_to_do_more() -> None:
     check_rows(_REFUSED, check)
     mapped = {"delta.columnMapping.mode": "name", "delta.appendOnly": "false"}
     _snapshot(mapped, ("columnMapping", "clustering", "domainMetadata", "typeWidening")).refuse_others()
+
+
+class _Refusing:
+    """A session in which Delta refuses all."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def sql(self, _: str) -> None:
+        raise RuntimeError(self._text)
+
+
+def test_what_delta_refuses_stops_its_table_alone() -> None:
+    """A column that goes in TiDB may be one by which the lake table is clustered; a conflict is no such error."""
+    for name, is_stopped in (
+        ("UNSUPPORTED_DROP_CLUSTERING_COLUMN", True), ("UNSUPPORTED_DROP_PARTITION_COLUMN", True),
+        ("VIOLATE_CONSTRAINT_WITH_VALUES", True), ("NOT_NULL_CONSTRAINT_VIOLATED", True),
+        ("CANNOT_MODIFY_APPEND_ONLY", True), ("CONSTRAINT_DEPENDENT_COLUMN_CHANGE", True),
+        ("CONCURRENT_APPEND", False), ("FILE_NOT_FOUND", False),
+    ):  # fmt: skip
+        session: Any = _Refusing(f"[DELTA_{name}] it has the value 17")
+        with pytest.raises(SetupError if is_stopped else RuntimeError) as error:
+            SparkDelta(session, "t").delete("true")
+        if isinstance(error.value, SetupError):
+            assert (error.value.code, "17" in str(error.value)) == ("STOPPED", False)
+            assert f"stopped at delta:t: Delta refuses it (DELTA_{name})" in error.value.detail
 
 
 def _commit_lines(version: int) -> str:

@@ -23,8 +23,9 @@ from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.event_rows import message_row
-from ticdc_bridge.spark_jobs.lake.column_history import names_over_time, schema_changes, with_defaults
+from ticdc_bridge.spark_jobs.lake.column_history import names_over_time, schema_changes
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
+from ticdc_bridge.spark_jobs.pipeline.table_view import with_defaults
 from ticdc_bridge.spark_jobs.streaming.pieces import MESSAGE
 
 if TYPE_CHECKING:

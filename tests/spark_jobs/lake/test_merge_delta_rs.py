@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from tests.spark_jobs.lake import test_merge, test_merge_schema_changes
 from tests.spark_jobs.lake.test_merge import rows
@@ -21,6 +22,7 @@ from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.lake import tables
+from ticdc_bridge.spark_jobs.lake.engines.delta_rs import Deltalake
 from ticdc_bridge.spark_jobs.runtime import jars
 from ticdc_bridge.spark_jobs.runtime.cache import cache_dir
 from ticdc_bridge.spark_jobs.runtime.spark_settings import DEFAULT
@@ -107,6 +109,14 @@ def test_who_made_the_table_and_who_goes_on(spark: SparkSession, capsys: pytest.
     assert _merge("t", changes, ddl, *ENGINE) == 2
     assert "columnMapping" in (output := capsys.readouterr().err)
     assert "--engine delta-spark" in output
+
+
+def test_a_table_with_vectors_is_not_read_by_its_files_alone() -> None:
+    """The rows that a vector marks as gone would be there again: in reconcile, and where maintain writes what stays."""
+    write_deltalake("t", pa.table({"id": [1]}), configuration={"delta.enableDeletionVectors": "true"})
+    no_session: Any = None
+    with pytest.raises(SetupError, match="deletionVectors, which deltalake can't write, nor read"):
+        Deltalake(no_session, "t").read()
 
 
 def test_what_only_delta_spark_can_do(capsys: pytest.CaptureFixture[str]) -> None:

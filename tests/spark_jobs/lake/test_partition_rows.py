@@ -79,6 +79,14 @@ def test_times_in_zones() -> None:
         sql_of(table_of(create.format(1761438600)), "p", zone="Europe/Berlin")
 
 
+def test_what_changes_do_not_have() -> None:
+    """A virtual column is in no change, and in no table of the lake."""
+    create = "CREATE TABLE t (a INT, g INT AS (a) VIRTUAL) PARTITION BY RANGE (g) (PARTITION p VALUES LESS THAN (5))"
+    (*_, step) = schema_changes([DdlText(1, "d", create), DdlText(2, "d", "ALTER TABLE t TRUNCATE PARTITION p")], ID)
+    assert (step.unsure, step.removed) == ("TRUNCATE PARTITION", None)
+    assert step.why.startswith("column g, virtual")
+
+
 def test_definitions_change_at_their_statements() -> None:
     """Each statement has the partitions of before it; what is not known says why."""
     create = "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))"

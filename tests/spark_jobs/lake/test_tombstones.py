@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME
 from ticdc_bridge.spark_jobs.lake.engines.base import ENGINES, engine
+from ticdc_bridge.spark_jobs.lake.table_columns import FORGOTTEN, TableColumns, TableKind, TableSettings
 from ticdc_bridge.spark_jobs.lake.tombstones import Tombstones
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import KAFKA_POSITION
 
@@ -17,6 +18,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+
+
+class _Property:
+    """A lake table that has a property."""
+
+    def __init__(self, **properties: str) -> None:
+        self.stored = properties
+
+    def exists(self) -> bool:
+        return True
+
+    def properties(self) -> dict[str, str]:
+        return self.stored
+
+    def set_property(self, name: str, value: str) -> None:
+        self.stored = {**self.stored, name: value}
+
+
+def test_what_is_forgotten_stays_so() -> None:
+    """`maintain` removed deletes up to 100; then the key's type changed, when the newest of the others was at 80."""
+    table: Any = _Property(**{FORGOTTEN: "100"})
+    columns = TableColumns(table, table, table, TableKind(), TableSettings(TableId("d", "t")))
+    for newest, until in ((None, 100), (80, 100), (120, 120)):
+        assert columns._record_forgotten(newest) == (-1 if newest is None else until)
+        assert table.properties()[FORGOTTEN] == str(until)
+
 
 _DELTA = [name for name, entry in ENGINES.items() if entry.table_format == "delta"]
 

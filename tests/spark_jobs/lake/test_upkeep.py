@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import ms_to_tso
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
-from ticdc_bridge.spark_jobs.lake import tables
+from ticdc_bridge.spark_jobs.lake import points_in_time, tables
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.streaming import merge_batch, writers
 
@@ -73,6 +74,18 @@ def test_old_deletes_go_and_later_ones_stop(spark: SparkSession, capsys: pytest.
     assert main([*upkeep, "--keep-changes", "1d"]) == 2
     assert main(["maintain", "--table-at", "delta:none"]) == 2
     assert "there is no table" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_points_go_with_their_versions(spark: SparkSession) -> None:
+    """By the clock, also where a stream was down; the newest stays, as its version is the table's."""
+    table, now = lake_table(spark, "delta:points"), ms_to_tso(int(time.time() * 1000))
+    for days in (31, 30):
+        points_in_time.add_points(
+            spark, table, now - days * DAY, {"delta:/t": points_in_time.TablePoint("d.t", days, -1, 0)}
+        )
+    assert main(["maintain", "--table-at", "delta:points", "--keep", "3d"]) == 0
+    assert [row["version"] for row in table.read().collect()] == [30]
 
 
 ENGINES = pytest.mark.parametrize("engine", ["delta-spark", "deltalake", "iceberg-spark"])

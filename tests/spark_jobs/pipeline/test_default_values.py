@@ -18,10 +18,10 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, with_defaults
+from ticdc_bridge.spark_jobs.lake.column_history import schema_changes
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
-from ticdc_bridge.spark_jobs.pipeline.table_view import TableView, default_of
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView, default_of, with_defaults
 
 
 def _column(text: str) -> Column:
@@ -77,8 +77,20 @@ _FIRST: list[tuple[list[str], str | None]] = [
     ([_ADDED + "DATE DEFAULT '2024-01-02'", "ALTER TABLE t MODIFY v DATETIME"], "2024-01-02 00:00:00"),
     ([_ADDED + "VARCHAR(9) DEFAULT 'x'", "ALTER TABLE t MODIFY v INT DEFAULT 3"], None),
     ([_ADDED + "DATETIME DEFAULT now()", "ALTER TABLE t MODIFY v DATETIME DEFAULT '2024-01-02'"], None),
+    ([_ADDED + "INT NOT NULL", "ALTER TABLE t MODIFY v INT"], None),
+    ([_ADDED + "DECIMAL(9,2) NOT NULL"], None),
+    ([_ADDED + "ENUM('a','b') NOT NULL"], None),
+    ([_ADDED + "DATETIME(2) NOT NULL", "ALTER TABLE t ALTER v SET DEFAULT '2024-01-02'"], None),
+    ([_ADDED + "INT AS (id + 1) VIRTUAL NOT NULL"], None),
     (["DROP TABLE t", "CREATE TABLE t (id INT PRIMARY KEY, v INT DEFAULT 9)"], "9"),
 ]
+
+
+_ZEROS = {
+    "INT NOT NULL": "0", "DECIMAL(9,2) NOT NULL": "0.00", "ENUM('a','b') NOT NULL": "a",
+    "DATETIME(2) NOT NULL": "0000-00-00 00:00:00.00",
+}  # fmt: skip
+"""What DDL tells of columns without a default; registered schemas do not."""
 
 
 def test_older_rows_have_the_default_that_a_column_came_with() -> None:
@@ -98,7 +110,8 @@ def test_older_rows_have_the_default_that_a_column_came_with() -> None:
             newest = newest_table(config, id_, "default")
             assert newest_table(config, id_).by_name["v"].default == made[-1].table.by_name["v"].default
             TableView(newest, missing="default").apply(event, config.tables)
-            assert (event.after or {}).get("v") == value, (queries, config.format)
+            wanted = _ZEROS.get(queries[0].removeprefix(_ADDED), value) if config.tables else value
+            assert (event.after or {}).get("v") == wanted, (queries, config.format)
 
 
 def test_years_in_avro_schemas() -> None:

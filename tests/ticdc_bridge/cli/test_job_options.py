@@ -16,7 +16,7 @@ from ticdc_bridge.cli.job_options import with_login
 from ticdc_bridge.clients.kafka import TopicChoice
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.event import Message, ms_to_tso
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
@@ -25,6 +25,7 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.streaming import lineage, stream
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.kafka_source import KafkaSource
 from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics, check
 from ticdc_bridge.spark_jobs.streaming.stages import BatchResult
@@ -203,6 +204,26 @@ def test_the_lag_counts_partitions_without_rows(
     assert 'bridge_job_lag{pipeline="orders",topic="t"} 3.0' in Path(location).read_text()
     assert running._source.positions() == {"t": {0: 21, 1: 5}}
     assert running.total.messages == 20
+
+
+def test_the_topic_that_all_others_wait_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once, where its watermarks have ended: those of a topic whose tables are all dropped do."""
+    hour = ms_to_tso(3_600_000)
+    job = Job(CodecConfig("open", FileSchemas([]), Options.of({})), consistent="delta:points")
+    running = object.__new__(stream._RunningStream)
+    running._stream = stream.StreamJob("merge", job, "kafka:a,b", "out", None, KafkaClient("x:1"), "c", None)
+    running._checkpoint, running._last = Checkpoint(tmp_path, {}), -1
+    running._source = KafkaSource(TopicChoice("a,b"), KafkaClient("x:1"), running._checkpoint)
+    running._source.numbers = [("a", 0), ("b", 0)]
+    batches: list[tuple[dict[int, int], dict[int, int]]] = [
+        ({}, {}), ({0: 7, 1: 7}, {0: 7, 1: 7}), ({0: hour, 1: 7}, {0: hour, 1: 7}), ({0: hour, 1: 7}, {0: hour}),
+        ({0: 2 * hour, 1: 7}, {0: 2 * hour}), ({0: 2 * hour, 1: 2 * hour - 1}, {0: 2 * hour}),
+    ]  # fmt: skip
+    for number, (marks, new) in enumerate(batches):
+        running._checkpoint.keep_watermarks(number, marks)
+        running._tell_last(BatchResult(watermarks=new), number)
+        told = capsys.readouterr().err
+        assert ("all rows wait for topic b, whose newest watermark is 7," in told) == (number == 3), number
 
 
 def _away(*_: object) -> dict[int, int]:
