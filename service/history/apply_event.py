@@ -103,9 +103,8 @@ class EventApplication:
                 # What a message describes does not take the place of what its DDL said. It names the schema by the
                 # time at which TiDB began to change it, so it may be that of the DDL which follows.
                 if differs and not self._is_next(key, table):
-                    self.drift(
-                        "snapshot", table.id, f"a message's table differs from the history: {differs}", old.since
-                    )
+                    details = f"a message's table differs from the history: {differs}"
+                    self.drift("snapshot", table.id, details, old.since)
                 return
             if differs:
                 self.drift("snapshot", table.id, f"a snapshot differs from the history: {differs}", old.since)

@@ -88,9 +88,9 @@ class VerifyReport:
     def warnings(self) -> list[str]:
         """Definitions that were not used, and no rows at all."""
         warnings = [mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
-        return (
-            warnings if any(self.events) or not self.messages else [*warnings, f"{self.messages} messages, and no row"]
-        )
+        if self.messages and not any(self.events):
+            warnings.append(f"{self.messages} messages, and no row")
+        return warnings
 
     def lines(self) -> Iterator[str]:
         """The report for people."""
