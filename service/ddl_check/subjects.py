@@ -433,11 +433,9 @@ def explain_refusal(change: TableChange, entry: Rehearsal, schema: str, part: st
     words = list(dict.fromkeys(s for s in texts if s))
     if not words:
         words = [m for m in entry.messages if not m.startswith("{oldSchema")] or ["the registry refuses it"]
-    version = (
-        f"version {entry.newest.version} of the {part} schema"
-        if entry.newest and entry.newest.version
-        else (f"the {part} schema of the table before the statement")
-    )
+    version = f"the {part} schema of the table before the statement"
+    if entry.newest and entry.newest.version:
+        version = f"version {entry.newest.version} of the {part} schema"
     summary = "; ".join(words[:8]) + (f"; and {len(words) - 8} more" if len(words) > 8 else "")
     return f"Not {entry.level} compatible with {version}: {summary}."
 

@@ -178,10 +178,8 @@ class _Spool:
             self._tables.append(event.table)
         slim = replace(event, table=None, extra={})  # type: ignore[arg-type]
         self._number += 1
-        pickle.dump(
-            (key, at, self._number, location, binlog, slim),
-            self._files[crc32(repr(key).encode("utf-8", "replace")) % _BUCKETS],
-        )
+        file = self._files[crc32(repr(key).encode("utf-8", "replace")) % _BUCKETS]
+        pickle.dump((key, at, self._number, location, binlog, slim), file)
 
     def groups(self, bucket: int) -> dict[Key, list[_Row]]:
         file = self._files[bucket]

@@ -370,10 +370,8 @@ class PostgresWrites:
         self._raw.execute("ROLLBACK TO one")
 
     def is_alive(self) -> bool:
-        return self._writer is not None and self._raw.info.transaction_status in (
-            pq.TransactionStatus.INTRANS,
-            pq.TransactionStatus.INERROR,
-        )
+        in_transaction = (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
+        return self._writer is not None and self._raw.info.transaction_status in in_transaction
 
     def commit(self) -> None:
         self._numbers.note_committing(self._number)
