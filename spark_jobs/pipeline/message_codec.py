@@ -144,7 +144,7 @@ def _too_deep_error() -> WireError:
 
 
 def encode_event(encoder: Encoder, event: Event, origin: Message, topic: str | None = None) -> MessageResult:
-    """An event → what is written for it. WireError. topic: as transcode_one."""
+    """An event → what is written for it. WireError. topic: as transcode_message."""
     result = MessageResult([event])
     _encode(encoder, [event], _with_topic(topic, event, _carried(origin), encoder), result)
     return result
