@@ -315,9 +315,8 @@ def understand(piece: StatementText, session: Session) -> ParsedStatement:
         statement = parse(sql, session.mode, db)
     except DdlError as error:
         return _not_read(sql, piece.line, db, first or "nothing known", error)
-    result = ParsedStatement(
-        sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement)
-    )
+    kind, ddl_type = _kind(statement), action_type(statement)
+    result = ParsedStatement(sql, piece.line, db, kind, statement=statement, ddl_type=ddl_type)
     clauses = [describe_statement(statement)]
     if isinstance(statement, ddl.AlterTable):
         clauses = [CLAUSES[type(c)](c) for c in statement.clauses] or ["nothing that is sent"]

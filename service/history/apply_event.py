@@ -267,10 +267,7 @@ class EventApplication:
                 row = now(statement.table)
                 if row is not None and row.dropped is not None:
                     key = key_of(statement.table._replace(table=statement.new or statement.table.table).in_db(db))
-                    back = NameRow(
-                        row.id, row.position, State.KNOWN, row.dropped[0], row.dropped[1], dropped=row.dropped
-                    )
-                    moved_rows[key] = back
+                    moved_rows[key] = NameRow(row.id, row.position, State.KNOWN, *row.dropped, dropped=row.dropped)
             case ddl.FlashbackDatabase():
                 name = (statement.new or statement.name).lower()
                 for row in self.rows.names(statement.name.lower(), self.position):
