@@ -145,7 +145,7 @@ def check_counts(counts: ChangeCounts, settings: TableSettings, summary: Summary
             f" {load_into_new(settings.id)}"
         )
     elif counts.bad is not None:
-        reason = describe_unfit(counts.bad["column"], counts.bad["commit_ts"])
+        reason = describe_unfit(str(counts.bad["column"]), int(counts.bad["commit_ts"]))
         details = f"{reason}. Start with the changes after it. {load_into_new(settings.id)}"
     if details is not None:
         raise SetupError("STOPPED", where=str(settings.id), details=details)
