@@ -172,9 +172,8 @@ def _compile_layout(shape: RowShape, options: Options) -> Any:
         return freeze(np.array(list(numbers), np.int64))
 
     def joined(pieces: list[bytes]) -> tuple[Any, Any]:
-        return freeze(np.frombuffer(b"".join(pieces) or b"\0", np.uint8)), array(
-            np.cumsum([len(p) for p in pieces] or [0])
-        )
+        ends = array(np.cumsum([len(p) for p in pieces] or [0]))
+        return freeze(np.frombuffer(b"".join(pieces) or b"\0", np.uint8)), ends
 
     a = freeze(np.array([a & (1 << 64) - 1 for _, a, _ in steps], np.uint64).view(np.int64))
     return kernel.WriteLayout(

@@ -41,7 +41,6 @@ class LetterFilter:
     reasons: frozenset[str] = frozenset()
     since: int | None = None
     max_attempts: int = 3
-    to_origin: bool = True
     needs_origin: bool = False
 
 
@@ -139,7 +138,7 @@ def _choose_message(
         return None
     if identity is not None:
         sent.add(identity)
-    return original_message(letter, choice.to_origin)
+    return original_message(letter)
 
 
 def _reason_to_skip(message: Message, choice: LetterFilter) -> str | None:
@@ -156,15 +155,15 @@ def _reason_to_skip(message: Message, choice: LetterFilter) -> str | None:
     return None
 
 
-def original_message(letter: Message, to_origin: bool = True) -> Message:
-    """A dead letter → the message that failed; of our headers those with the attempts and the origin stay.
+def original_message(letter: Message) -> Message:
+    """A dead letter → the message that failed, with the topic and partition that it came from, where they are known.
 
-    to_origin: with the topic and partition that it came from, else as the dead letter has them.
+    Of our headers those with the attempts and the origin stay.
     """
     headers = tuple(h for h in letter.headers if h[0] not in ERROR_HEADERS or h[0] in (ATTEMPT, ORIGIN))
     message = replace(letter, headers=headers, offset=None)
     where = (dict(letter.headers).get(ORIGIN) or b"").decode("utf-8", "replace").rsplit("/", 2)
-    if not to_origin or len(where) != 3:
+    if len(where) != 3:
         return message
     topic, partition, offset = (None if piece == "-" else piece for piece in where)
     number = int(partition) if partition and partition.isdigit() and len(partition) < 10 else None

@@ -61,11 +61,8 @@ def traces(format_: str, decoder: Decoder, message: Message, events: Sequence[Ev
         if isinstance(decoder, FieldLocator):
             return decoder.trace(message)
         if format_ == "simple" and message.value and message.value[0] == avro.FIRST_BYTE:
-            cells = avro.cells(message.value)
-            return [
-                FieldPosition("value", a, message.value[a:b], t, _SIMPLE_IMAGES[row], name)
-                for row, name, a, b, t in cells
-            ]
+            value, cells = message.value, avro.cells(message.value)
+            return [FieldPosition("value", a, value[a:b], t, _SIMPLE_IMAGES[row], name) for row, name, a, b, t in cells]
         if format_ in _OPEN:
             return list(_open(message))
         is_flat = any(isinstance(event, RowChange) and "flattened" in event.extra for event in events)
@@ -223,7 +220,7 @@ def _framing(name: str, message: Message) -> Iterable[dict[str, Any]]:
     for field, data in (("key", message.key), ("value", message.value)):
         if data is None:
             yield {"part": field, "hex": "", "says": "null"}
-        elif name in ("open", "open-tiflow"):
+        elif name in _OPEN:
             head = data[: 16 if field == "key" else 8]
             version = "version 1, then " if field == "key" else ""
             yield {"part": field, "hex": head.hex(), "says": f"{version}length and body of each event"}

@@ -47,9 +47,8 @@ _RECURSIVE = Parameter("recursive", "Also the modes of the subjects in the scope
 @mode_router.declare("GET", needs=KNOWN, query=("defaultToGlobal",))
 @mode_router.declare("GET", "/{subject}", needs=KNOWN, query=("defaultToGlobal",))
 def get_mode(call: Called) -> Response:
-    return call.answer(
-        {"mode": config.get_mode(call.registry, call.scope, default_to_global=call.flag("defaultToGlobal"))}
-    )
+    mode = config.get_mode(call.registry, call.scope, default_to_global=call.flag("defaultToGlobal"))
+    return call.answer({"mode": mode})
 
 
 @mode_router.declare("PUT", needs=acl.ADMIN, query=(_FORCE,), body=_SERVER_MODE)

@@ -154,18 +154,18 @@ def _derive_schemas(call: ApiCall, row: TableVersionRow) -> TableSchemas:
 def at(call: Called) -> Response:
     """The version that a row with this commit_ts has; with inclusive=true, what the table is just after it."""
     db, table, ts = call.segment("db"), call.segment("table"), tso_of(call.segment("when"))
-    inclusive = call.flag("inclusive")
+    history, inclusive = call.services.history, call.flag("inclusive")
     with call.registry.store.read():
-        as_of = call.services.history.as_of(changefeed_of(call), db, table, ts, inclusive=inclusive)
+        as_of = history.as_of(changefeed_of(call), db, table, ts, inclusive=inclusive)
         row = as_of.version
         if row is None:
             raise shapes.not_known_error(as_of, db, table)
         if row.table is None or not row.is_live:
             raise shapes.no_table_error(row, as_of.ddl)
         derived = _derive_schemas(call, row)
-        history, changefeed = call.services.history, as_of.changefeed.name
+        changefeed = as_of.changefeed.name
         [linked] = links(history, changefeed, TableId(db, table), [derived], call.services.view)
-        [against] = call.services.history.contradictions(as_of.changefeed.name, [(row, row.to_ts)])
+        [against] = history.contradictions(changefeed, [(row, row.to_ts)])
     head = shapes.as_of_head(as_of, ts, inclusive)
     return call.answer({**head, **shapes.version(row, as_of.ddl, against), **derived.body, "subjects": linked})
 

@@ -88,9 +88,8 @@ class KafkaTopics:
             extents = reader.extents
             if partition not in extents:
                 count = f"it has {len(extents)}, counted from 0"
-                raise RegistryError(
-                    "MESSAGE_NOT_FOUND", details=f"Topic {topic} has no partition {partition}; {count}."
-                )
+                details = f"Topic {topic} has no partition {partition}; {count}."
+                raise RegistryError("MESSAGE_NOT_FOUND", details=details)
             low, high = extents[partition]
             if not low <= offset < high:
                 lines = f"it has those from {low} to before {high}" if high > low else "it has none"
@@ -153,12 +152,12 @@ class KafkaTopics:
             return LastMessages(messages, every, {} if is_end else older, tuple(sorted(reader.unread)), left_out)
 
     def read_range(
-        self, topic: str, ends: Mapping[int, int] | None, most: int, seconds: float, oldest: bool = False
+        self, topic: str, ends: Mapping[int, int] | None, most: int, seconds: float
     ) -> tuple[list[Message], Extents, bool]:
         """Messages of a topic up to `ends` (None: all there are now), in the order partition, offset.
 
         Returns them, the offsets that were meant, and whether that is all: no more than `most` offsets, bytes up to
-        MOST_BYTES and what came within `seconds` is read. Of more, the newest of each partition, or the oldest.
+        MOST_BYTES and what came within `seconds` is read. Of more, the newest of each partition.
         """
         messages, size, is_complete = list[Message](), 0, True
         with self._reader(topic, seconds) as reader:
@@ -169,10 +168,7 @@ class KafkaTopics:
             share = max(most // max(len(extents), 1), 1)
             if sum(high - low for low, high in extents.values()) > most:
                 is_complete = False
-                ranges = {
-                    name: (low, min(high, low + share)) if oldest else (max(low, high - share), high)
-                    for name, (low, high) in extents.items()
-                }
+                ranges = {name: (max(low, high - share), high) for name, (low, high) in extents.items()}
             else:
                 ranges = dict(extents)
             for message in reader.read(ranges):

@@ -177,9 +177,8 @@ def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str
     subjects, prefixes, patterns = (_texts(table.get(kind, []), f"{where}: {kind}", empty=True) for kind in _KINDS)
     about_subjects = bool(subjects or prefixes or patterns)
     if about_subjects and may.intersection(OF_SERVER):
-        raise SetupError(
-            "USAGE", details=f"{where}: {', '.join(OF_SERVER)} are for the whole server: no subjects there"
-        )
+        details = f"{where}: {', '.join(OF_SERVER)} are for the whole server: no subjects there"
+        raise SetupError("USAGE", details=details)
     if not about_subjects and may.intersection(OF_SUBJECTS):
         raise SetupError("USAGE", details=f"{where}: says no subjects, prefixes or patterns")
     exact = frozenset(map(_canonical_name, subjects))

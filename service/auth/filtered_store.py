@@ -166,9 +166,8 @@ class FilteredReader:
             state = deleted if stored.deleted else live
             state[stored.content.kind] = state.get(stored.content.kind, 0) + 1
         schemas = {(context_of(stored.subject), stored.id) for stored in versions}
-        return Counts(
-            len(schemas), len({version.subject for version in versions if not version.deleted}), live, deleted
-        )
+        subjects = {stored.subject for stored in versions if not stored.deleted}
+        return Counts(len(schemas), len(subjects), live, deleted)
 
     def warnings(self) -> list[StoredWarning]:
         return [warned for warned in self._tx.warnings() if self._sees(warned.subject)]

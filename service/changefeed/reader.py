@@ -236,9 +236,8 @@ class _Reader:
         seen_names: set[str] = set()
         for name, value in pairs:
             if name in seen_names:
-                self.add_problem(
-                    "warning", f"the sink URI has {name} twice: TiCDC takes the first", f"Take out {line_in_uri(name)}"
-                )
+                twice = f"the sink URI has {name} twice: TiCDC takes the first"
+                self.add_problem("warning", twice, f"Take out {line_in_uri(name)}")
                 continue
             seen_names.add(name)
             self._parameter(name, value)

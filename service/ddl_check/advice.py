@@ -115,11 +115,9 @@ def _window(verdict: SubjectVerdict, url: str) -> Advice:
     subject = quote(verdict.subject, safe="")
     body = _shell(json.dumps({"schema": verdict.schema}, ensure_ascii=False))
     level = _shell(json.dumps({"compatibility": verdict.rehearsal.level}))
-    back = (
-        f"curl -X PUT {_JSON} -d {level} {base}/config/{subject}"
-        if verdict.rehearsal.has_level
-        else f"curl -X DELETE {base}/config/{subject}"
-    )
+    back = f"curl -X DELETE {base}/config/{subject}"
+    if verdict.rehearsal.has_level:
+        back = f"curl -X PUT {_JSON} -d {level} {base}/config/{subject}"
     text = (
         f"Open a compatibility window for {verdict.subject}: set the level NONE, register the new schema yourself, "
         f"set the level back ({verdict.rehearsal.level}), and only then run the DDL. TiCDC's own registration at the "

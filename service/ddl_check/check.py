@@ -187,9 +187,8 @@ class _Run:
         if entry.statement is None:
             return StatementReport(entry, SAFE, entry.note + ".")
         if isinstance(entry.statement, ddl.NoRowEffect) and entry.kind == "FLASHBACK TO TIMESTAMP":
-            return StatementReport(
-                entry, UNKNOWN, "FLASHBACK to a time restores tables and rows for which no event is sent."
-            )
+            reason = "FLASHBACK to a time restores tables and rows for which no event is sent."
+            return StatementReport(entry, UNKNOWN, reason)
         return self._apply_statement(entry, entry.statement)
 
     def _apply_statement(self, entry: ParsedStatement, statement: ddl.Statement) -> StatementReport:
@@ -230,9 +229,8 @@ class _Run:
             self.catalog = after
             if isinstance(statement, ddl.CreateTable) and statement.like is not None:
                 self.lost.update(dict.fromkeys((i.folded for i in ids), unsure[0][1]))
-            return StatementReport(
-                entry, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
-            )
+            reason = f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}."
+            return StatementReport(entry, UNKNOWN, reason, tables=tables)
         report = self._judge_changes(entry, table_changes)
         self.catalog = after
         if stop := brought_in(statement, entry.db, self.changefeed):
@@ -391,6 +389,9 @@ def brought_in(statement: ddl.Statement, db: str, feed: ChangefeedSettings) -> s
 
 
 # ---- one table of a statement
+_STOP_AT_ROW: Final = "The changefeed would stop at the first row after the DDL"
+
+
 @dataclass(slots=True)
 class TableFinding:
     """What was found out about one table."""
@@ -498,14 +499,14 @@ class TableCheck:
         )
         for reason, advice in found:
             if reason:
-                self._say(STOP, f"The changefeed would stop at the first row after the DDL: {reason}.")
+                self._say(STOP, f"{_STOP_AT_ROW}: {reason}.")
                 self.out.advice.append(advice)
 
     def _judge_breaks(self) -> None:
         version = self.run.changefeed.ticdc_version
         for risk in self.out.risks:
             if risk.severity == "break" and (risk.id in _STOPS or (version and risk.id in STOPS)):
-                self._say(STOP, f"The changefeed would stop at the first row after the DDL: {risk.text}.")
+                self._say(STOP, f"{_STOP_AT_ROW}: {risk.text}.")
             elif risk.severity == "break":
                 self._say(UNKNOWN, f"It depends on the rows or on the readers: {risk.text}.")
 
@@ -555,11 +556,7 @@ class TableCheck:
         out.subjects += verdicts
         for verdict in verdicts:
             if not verdict.compatible:
-                self._say(
-                    STOP,
-                    f"The changefeed would stop at the first row after the DDL. {verdict.subject}: {verdict.reason}",
-                )
-
+                self._say(STOP, f"{_STOP_AT_ROW}. {verdict.subject}: {verdict.reason}")
         others = subjects_elsewhere((change.before or sent).id, target, run.view)
         if others and not change.is_renamed:
             names = ", ".join(others[:3])

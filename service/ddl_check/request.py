@@ -119,12 +119,10 @@ def _doubt(history: HistoryReader, changefeed: str, at: int | None, id_: TableId
 
 
 # ---- without a service: files
-def catalog_of(statements: Iterable[DdlText], at: int | None) -> Catalog:
-    """The tables after all statements with commit_ts <= at. SetupError USAGE for one that can't be applied."""
+def catalog_of(statements: Iterable[DdlText]) -> Catalog:
+    """The tables after all statements. SetupError USAGE for one that can't be applied."""
     catalog = new_catalog()
     for statement in statements:
-        if at is not None and statement.commit_ts > at:
-            break
         try:
             catalog, _ = apply_text(catalog, statement)
         except DdlError as error:

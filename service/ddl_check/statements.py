@@ -150,9 +150,8 @@ class Session:
                     variables[assignment.name] = assignment.value
                 session = replace(session, variables=variables)
             elif assignment.scope in _SESSION_SCOPES and assignment.known and assignment.name == SQL_MODE:
-                session = replace(
-                    session, mode=LexicalMode.of_sql_mode(assignment.value or ""), sql_mode=assignment.value
-                )
+                mode = LexicalMode.of_sql_mode(assignment.value or "")
+                session = replace(session, mode=mode, sql_mode=assignment.value)
             elif assignment.scope in _SESSION_SCOPES and assignment.known and assignment.name in _SWITCHES:
                 on = _ON.get((assignment.value or "").upper())
                 switches = {name: value for name, value in session.switches.items() if name != assignment.name}
@@ -206,9 +205,8 @@ def split(text: str, mode: LexicalMode, start: int = 0) -> list[StatementText]:
     except DdlError:
         return [_piece(text, start, len(text))] if text[start:].strip() else []
     pieces, first, offset = list[StatementText](), None, start
-    for token in (
-        entry._replace(start=entry.start + offset, end=entry.end + offset) for entry in found if entry.kind != END
-    ):
+    tokens = (t._replace(start=t.start + offset, end=t.end + offset) for t in found if t.kind != END)
+    for token in tokens:
         if token.kind == OP and token.upper == ";":
             if first is not None:
                 pieces.append(_piece(text, first, token.start))
@@ -317,9 +315,8 @@ def understand(piece: StatementText, session: Session) -> ParsedStatement:
         statement = parse(sql, session.mode, db)
     except DdlError as error:
         return _not_read(sql, piece.line, db, first or "nothing known", error)
-    result = ParsedStatement(
-        sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement)
-    )
+    kind, ddl_type = _kind(statement), action_type(statement)
+    result = ParsedStatement(sql, piece.line, db, kind, statement=statement, ddl_type=ddl_type)
     clauses = [describe_statement(statement)]
     if isinstance(statement, ddl.AlterTable):
         clauses = [CLAUSES[type(c)](c) for c in statement.clauses] or ["nothing that is sent"]

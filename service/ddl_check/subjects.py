@@ -64,15 +64,11 @@ class ListedSchemas:
             check_subject(entry.subject)
             references = tuple(Reference(r.name, r.subject, r.version) for r in entry.references)
             id_ = entry.id if isinstance(entry.id, int) else 0  # a UUID of Glue's
-            known, stored = (
-                listed.version(entry.subject, entry.version),
-                Content(b"", entry.schema, entry.kind, references),
-            )
+            known = listed.version(entry.subject, entry.version)
+            stored = Content(b"", entry.schema, entry.kind, references)
             if entry.kind not in KINDS or entry.version <= 0 or id_ < 0:
-                raise RegistryError(
-                    "INVALID_SCHEMA",
-                    details=f"version {entry.version}, id {entry.id}, type {entry.kind} of {entry.subject}",
-                )
+                details = f"version {entry.version}, id {entry.id}, type {entry.kind} of {entry.subject}"
+                raise RegistryError("INVALID_SCHEMA", details=details)
             if known is not None and known.content != stored:
                 raise RegistryError("VERSION_TAKEN", subject=entry.subject, version=entry.version)
             if known is None:
@@ -113,10 +109,8 @@ class ListedSchemas:
         if any(entry.identity == content.identity for entry in pending):
             return rehearsal
         first = versions[-1].version if versions else 0
-        olds = [
-            *versions,
-            *(StoredVersion(subject, first + n, 0, expected, 0) for n, expected in enumerate(pending, 1)),
-        ]
+        expected = (StoredVersion(subject, first + n, 0, entry, 0) for n, entry in enumerate(pending, 1))
+        olds = [*versions, *expected]
         earlier = [
             base.EarlierVersion(entry.version, self._understand(subject, entry.content, strict=False)[0])
             for entry in (olds if self.level.transitive else olds[-1:])
@@ -129,9 +123,7 @@ class ListedSchemas:
     def _understand(self, subject: str, content: Content, *, strict: bool = True) -> tuple[ParsedSchema, Content]:
         """A schema, and its content as a registry keeps it. RegistryError INVALID_SCHEMA."""
         try:
-            texts = (
-                referenced_texts(self.version, context_of(subject), content.references) if content.references else ()
-            )
+            texts = referenced_texts(self.version, context_of(subject), content.references)
             parsed = KINDS[content.kind](content.text, texts, strict)
         except ValueError as error:
             new = NewSchema(content.text, content.kind, content.references)
@@ -199,10 +191,8 @@ def _texts(table: Table, target: SubjectTarget) -> tuple[str | None, str | None]
             schemas = avro_schema.row_schemas(table, options, options.cluster_id)
             return schemas.key, schemas.value
         case "debezium" if not options.debezium_disable_schema:
-            cluster = options.cluster_id
-            return json_schema.key_schema(table, options, cluster), json_schema.value_schema(
-                table, options, cluster, None
-            )
+            value = json_schema.value_schema(table, options, options.cluster_id, None)
+            return json_schema.key_schema(table, options, options.cluster_id), value
     return None, None
 
 
@@ -443,11 +433,9 @@ def explain_refusal(change: TableChange, entry: Rehearsal, schema: str, part: st
     words = list(dict.fromkeys(s for s in texts if s))
     if not words:
         words = [m for m in entry.messages if not m.startswith("{oldSchema")] or ["the registry refuses it"]
-    version = (
-        f"version {entry.newest.version} of the {part} schema"
-        if entry.newest and entry.newest.version
-        else (f"the {part} schema of the table before the statement")
-    )
+    version = f"the {part} schema of the table before the statement"
+    if entry.newest and entry.newest.version:
+        version = f"version {entry.newest.version} of the {part} schema"
     summary = "; ".join(words[:8]) + (f"; and {len(words) - 8} more" if len(words) > 8 else "")
     return f"Not {entry.level} compatible with {version}: {summary}."
 

@@ -242,9 +242,8 @@ class Trial:
                 self._replayed.add(number)
                 escapes = "" if entry.mode.backslashes else "NO_BACKSLASH_ESCAPES"
                 quotes = "ANSI_QUOTES" if entry.mode.ansi_quotes else ""
-                self._make(
-                    entry.query, entry.mode, statement, entry.db, catalog, ",".join(filter(None, (escapes, quotes)))
-                )
+                sql_mode = ",".join(filter(None, (escapes, quotes)))
+                self._make(entry.query, entry.mode, statement, entry.db, catalog, sql_mode)
             replayed |= {id_.folded for id_ in affected_tables(Catalog(), statement, entry.db)}
         for id_ in missing:
             table = catalog.table(id_)

@@ -103,9 +103,8 @@ class EventApplication:
                 # What a message describes does not take the place of what its DDL said. It names the schema by the
                 # time at which TiDB began to change it, so it may be that of the DDL which follows.
                 if differs and not self._is_next(key, table):
-                    self.drift(
-                        "snapshot", table.id, f"a message's table differs from the history: {differs}", old.since
-                    )
+                    details = f"a message's table differs from the history: {differs}"
+                    self.drift("snapshot", table.id, details, old.since)
                 return
             if differs:
                 self.drift("snapshot", table.id, f"a snapshot differs from the history: {differs}", old.since)
@@ -268,10 +267,7 @@ class EventApplication:
                 row = now(statement.table)
                 if row is not None and row.dropped is not None:
                     key = key_of(statement.table._replace(table=statement.new or statement.table.table).in_db(db))
-                    back = NameRow(
-                        row.id, row.position, State.KNOWN, row.dropped[0], row.dropped[1], dropped=row.dropped
-                    )
-                    moved_rows[key] = back
+                    moved_rows[key] = NameRow(row.id, row.position, State.KNOWN, *row.dropped, dropped=row.dropped)
             case ddl.FlashbackDatabase():
                 name = (statement.new or statement.name).lower()
                 for row in self.rows.names(statement.name.lower(), self.position):

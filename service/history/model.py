@@ -381,9 +381,8 @@ def contradiction(row: NameRow, to_ts: int | None, drifts: Collection[Drift]) ->
     ]
     if not about_row:
         return None
-    kinds, details = (
-        tuple(dict.fromkeys(texts)) for texts in ([d.kind for d in about_row], [d.detail for d in about_row])
-    )
+    kinds = tuple(dict.fromkeys(drift.kind for drift in about_row))
+    details = tuple(dict.fromkeys(drift.detail for drift in about_row))
     return Contradiction(about_row[0].commit_ts, sum(entry.count for entry in about_row), kinds, details)
 
 

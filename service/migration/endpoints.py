@@ -69,7 +69,6 @@ class ConnectionOptions:
     access: HttpLogin = field(default_factory=HttpLogin)
     servers: str | None = None
     kafka_config: Path | None = None
-    wait_seconds: float = 25.0
     overwrite: bool = False
     report: ReportProgress = ignore_progress
 
@@ -89,7 +88,7 @@ def endpoint_of(text: str, options: ConnectionOptions, *, create: bool = True) -
     elif text.startswith(_STORES):
         if not create and not store_exists(text):
             raise SetupError("USAGE", details=f"there is no store {mask_url(text)}")
-        with closing(open_store(text, wait_seconds=options.wait_seconds)) as store:
+        with closing(open_store(text)) as store:
             yield StoreEndpoint(store, mask_url(text), options.report)
     elif "://" in text:
         known = "a FILE, kafka:TOPIC, http://HOST:PORT, sqlite:///PATH or postgresql://HOST/DATABASE is needed"

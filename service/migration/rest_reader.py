@@ -240,9 +240,8 @@ def _with_unseen_metadata(stored: StoredVersion, digest: Any) -> StoredVersion:
     content = stored.content
     empty: Metadata = {}
     if content.metadata is None and digest:
-        seen, other = (
-            identity(content.text, content.references, metadata, content.rule_set) for metadata in (None, empty)
-        )
+        seen = identity(content.text, content.references, None, content.rule_set)
+        other = identity(content.text, content.references, empty, content.rule_set)
         if digest == guid(other) != guid(seen):
             return replace(stored, content=replace(content, metadata=empty))
     return stored

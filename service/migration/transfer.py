@@ -55,10 +55,8 @@ def move(what: str, source: str, target: str, options: TransferOptions) -> int:
         print_read(result)
         options.counts.update({"versions": len(result.snapshot.versions), "broken": result.broken_count})
         if result.broken and not options.skip_broken:
-            print_list(
-                f"{result.broken_count} broken records, nothing was written (--skip-broken leaves them out):",
-                result.broken,
-            )
+            head = f"{result.broken_count} broken records, nothing was written (--skip-broken leaves them out):"
+            print_list(head, result.broken)
             return SAYS_NO
         if result.broken:
             print_list(f"{result.broken_count} broken records left out:", result.broken)

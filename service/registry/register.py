@@ -69,9 +69,8 @@ def register(
     # Most registrations repeat one that is known: answer those from a read, without waiting for the writers' turn.
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
-        if (
-            new.changes_tags or new.keep_tags
-        ):  # not a repeat: Confluent numbers each such version, also one that changes no tag
+        # Not a repeat: Confluent numbers each version that names tags, also one that changes none.
+        if new.changes_tags or new.keep_tags:
             if not new.changes_tags:
                 config.check_register(config.find_mode(tx, subject), subject, new.id)
             new, repeat = with_previous_tags(registry, tx, subject, new), None

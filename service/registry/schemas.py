@@ -114,9 +114,8 @@ def with_aliases(
 ) -> list[AliasedVersion]:
     """The matches, and the versions of subjects that have an alias under `prefix`, each with those aliases."""
     with registry.store.read() as tx:
-        under = {
-            subject: [name for name in names if matches(name, prefix)] for subject, names in config.aliases(tx).items()
-        }
+        aliases = config.aliases(tx).items()
+        under = {subject: [name for name in names if matches(name, prefix)] for subject, names in aliases}
         known = {stored.subject for stored in stored_versions}
         for subject, names in under.items():
             if names and subject not in known:

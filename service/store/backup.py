@@ -158,9 +158,8 @@ def restore(store: SqlStore, dialect: Dialect, source: Path) -> tuple[Contents, 
                     connection.execute(sa.insert(table), batch)
         new = measure_contents(connection, columns, dialect)
         if (new.sha256, new.rows) != (contents.sha256, contents.rows):
-            raise SetupError(
-                "USAGE", details=f"{source}: the store does not give back what was put in; nothing is kept"
-            )
+            details = f"{source}: the store does not give back what was put in; nothing is kept"
+            raise SetupError("USAGE", details=details)
         dialect.after_restore(connection)
         bring_up(connection, header["layout"])
         dialect.finish_setup(connection, True)
@@ -192,9 +191,8 @@ def check(source: Path) -> tuple[dict[str, Any], Contents]:
                 if isinstance(row, dict):
                     end = {"end": True, "rows": contents.rows, "sha256": contents.sha256}
                     if row != end or file.read(1):
-                        raise SetupError(
-                            "USAGE", details=f"{source} is damaged: its end does not fit what is before it"
-                        )
+                        details = f"{source} is damaged: its end does not fit what is before it"
+                        raise SetupError("USAGE", details=details)
                     return header, contents
                 contents.add(row[0], line)
     except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, TypeError, KeyError, IndexError):
@@ -209,9 +207,8 @@ def _header(source: Path, line: bytes) -> dict[str, Any]:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise SetupError("USAGE", details=f"{source} is no backup")
     if header["version"] > VERSION:
-        raise SetupError(
-            "USAGE", details=f"{source} is a backup of version {header['version']}; {VERSION} is known here"
-        )
+        details = f"{source} is a backup of version {header['version']}; {VERSION} is known here"
+        raise SetupError("USAGE", details=details)
     refuse(int(header["layout"]), str(source))
     tables = _all_columns()
     for name, columns in header["tables"].items():

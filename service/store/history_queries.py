@@ -321,9 +321,8 @@ class HistoryQueries:
         results: list[Any] = []
         for table in (sql.names, sql.databases):
             here = sa.and_(table.c.commit_ts == position.commit_ts, table.c.ordinal == position.ordinal)
-            results.append(
-                self.connection.execute(sa.select(table).where(table.c.changefeed == self._changefeed, here)).all()
-            )
+            query = sa.select(table).where(table.c.changefeed == self._changefeed, here)
+            results.append(self.connection.execute(query).all())
         names = [name_row(row) for row in results[0]]
         return {key_of(row.id): row for row in names}, {row.db_key: database_row(row) for row in results[1]}
 

@@ -199,11 +199,8 @@ BY_CONTENT = {
 }
 LOOKALIKES = {True: PreparedStatement(_LOOKALIKES), False: PreparedStatement(_LOOKALIKES.where(_LIVE))}
 VERSIONS = PreparedStatement(ROW.where(versions.c.subject == sa.bindparam("subject")).order_by(versions.c.version))
-HOLDERS = PreparedStatement(
-    FULL.where(versions.c.context == sa.bindparam("context"), versions.c.id == sa.bindparam("id")).order_by(
-        versions.c.seq
-    )
-)
+_IS_HELD = versions.c.context == sa.bindparam("context"), versions.c.id == sa.bindparam("id")
+HOLDERS = PreparedStatement(FULL.where(*_IS_HELD).order_by(versions.c.seq))
 # Not min(): SQLite would walk through the ids of the context instead of using the index on identity.
 ID_OF = PreparedStatement(sa.select(schemas.c.id).where(schemas.c.context == sa.bindparam("context"), _SAME))
 IDS_OF = PreparedStatement(

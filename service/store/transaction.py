@@ -138,11 +138,9 @@ class Transaction:
             return []  # as in `search`
         higher = versions.alias()
         above = exists().where(higher.c.subject == versions.c.subject, higher.c.version > versions.c.version)
-        query = (
-            statements.FULL.where(~above)
-            if deleted
-            else statements.FULL.where(~versions.c.deleted, ~above.where(~higher.c.deleted))
-        )
+        query = statements.FULL.where(~above)
+        if not deleted:
+            query = statements.FULL.where(~versions.c.deleted, ~above.where(~higher.c.deleted))
         for column, looked_for in ((versions.c.subject, search), (schemas.c.text, text)):
             if looked_for:  # a LIKE has a longest pattern, and letters of its own
                 query = query.where(func.replace(func.lower(column), func.lower(looked_for), "") != func.lower(column))

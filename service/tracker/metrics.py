@@ -63,11 +63,8 @@ class TrackerMetrics(Collector):
     def _of_histories(self) -> list[Metric]:
         events = GaugeMetricFamily("bridge_history_events", "Events by state", labels=("changefeed", "state"))
         drift = GaugeMetricFamily("bridge_history_drift", "Different contradictions", labels=("changefeed",))
-        sealed = GaugeMetricFamily(
-            "bridge_history_sealed_seconds",
-            "Time up to which the DDL is complete, Unix seconds",
-            labels=("changefeed",),
-        )
+        text = "Time up to which the DDL is complete, Unix seconds"
+        sealed = GaugeMetricFamily("bridge_history_sealed_seconds", text, labels=("changefeed",))
         for name, numbers in self._history.numbers().items():
             for state in ("sealed", "pending", "failed"):
                 events.add_metric([name, state], numbers.get(state, 0))

@@ -37,7 +37,7 @@ class RowValidator:
     """Collects rows, and compares them once their versions are sealed.
 
     at: (db, table, commit_ts) → version. sent: a version's table → what rows carry of it, by column selectors.
-    tables: those of the history, by names as Avro has them (history.schema_links.tables_by_avro_name).
+    tables: those of the history, by names as Avro has them (history.table_schemas.tables_by_avro_name).
     """
 
     def __init__(self, changefeed: str, at: At, sent: Sent, tables: Tables) -> None:

@@ -81,10 +81,9 @@ class FileSource:
         if b'"value_b64"' in line or b'"key_b64"' in line:
             try:
                 batch.messages.append(parse_line(line, where))
-                return
             except WireError as error:
                 batch.bad.append((error.code, error.detail))
-                return
+            return
         try:
             object_ = object_of(line)
             if LEFT_OUT in object_:

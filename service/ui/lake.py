@@ -20,9 +20,8 @@ _MOST_TOPICS, _MOST_JOBS = 5, 20
 async def show(request: Request) -> Response:
     """Is the table up to date, and what do its jobs, topics and changefeed say?"""
     api, db, table = ApiClient(request), path_parameter(request, "db"), path_parameter(request, "table")
-    edges = [
-        edge for edge in await api.need("lineage", table=f"{db}.{table}", limit=_MOST) if edge["command"] in COMMANDS
-    ]
+    reported = await api.need("lineage", table=f"{db}.{table}", limit=_MOST)
+    edges = [edge for edge in reported if edge["command"] in COMMANDS]
     if not edges:
         problem = f"No merge or reconcile has reported table {db}.{table}: start them with --lineage URL."
         return page("error.html", 404, title="Not found", problem=problem)

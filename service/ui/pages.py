@@ -83,9 +83,8 @@ class ApiClient:
         target = "/" + "/".join(map(segment, path)) + (f"?{urlencode(params, quote_via=quote)}" if params else "")
         headers = self._headers if body is None else {**self._headers, "content-type": "application/json"}
         scope = {**self._scope, "state": dict(self._scope.get("state") or {})}  # a request keeps its body there
-        answer = await ask_app(
-            self._app, method, target, b"" if body is None else json.dumps(body).encode(), headers, scope
-        )
+        content = b"" if body is None else json.dumps(body).encode()
+        answer = await ask_app(self._app, method, target, content, headers, scope)
         return ApiAnswer(answer.status, answer.json)
 
     async def need(self, *path: str, **query: str | int | bool | None) -> Any:

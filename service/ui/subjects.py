@@ -237,9 +237,8 @@ async def check(request: Request) -> Response:
         for message in messages
         if message not in compared
     ]
-    return await subject_page(
-        request, subject, pasted=pasted, checked={**checked, "problems": problems, "compared": compared}
-    )
+    checked = {**checked, "problems": problems, "compared": compared}
+    return await subject_page(request, subject, pasted=pasted, checked=checked)
 
 
 def _references(text: str) -> list[Any]:

@@ -66,9 +66,8 @@ class EncodeBatches:
             error = event_row.get("error") or {}
             message = replace(origin, key=error.get("key"), value=error.get("value"))
             details = f"{error.get('code')}: {error.get('detail')}"
-            yield from message_rows(
-                MessageResult(error=WireError("MALFORMED", where="event", details=details)), message
-            )
+            refused = MessageResult(error=WireError("MALFORMED", where="event", details=details))
+            yield from message_rows(refused, message)
             return
         if event_row["kind"] == "bootstrap":  # as transcode does: nobody has a form for it
             yield from message_rows(MessageResult(skipped=["bootstrap"]), origin)

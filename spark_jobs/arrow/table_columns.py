@@ -115,7 +115,7 @@ class TableColumns:
     def build_struct(self, rows: Rows, first: Any, chosen: Any, positions: Any, kind: Any, bad: Any) -> Any:
         """One side of the chosen rows as a struct of the view's types (kind), NULL where a row lacks the side.
 
-        first: the side's first cells, of all rows. bad, ValueError: as of `build_side`.
+        first: the side's first cells, of all rows. bad, ValueError: as of `build_image`.
         """
         first = first[chosen]
         if not (first >= 0).any():

@@ -145,7 +145,7 @@ def refuse_table_source(location: str) -> None:
     if table_location_of(location) is not None:
         details = (
             f"{location}: messages are read from files and topics, not from tables of the lake: in Spark, read the"
-            " table as a DataFrame and use spark_jobs.decode(); `replay` reads dead letters there"
+            " table as a DataFrame and use ticdc_bridge.decode(); `replay` reads dead letters there"
         )
         raise SetupError("USAGE", details=details)
 

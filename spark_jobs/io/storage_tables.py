@@ -42,9 +42,8 @@ class TableFile:
                 raise ValueError("no 'TableVersion'")
             return cls(path, document)
         except (OSError, ValueError, RecursionError) as error:
-            raise SetupError(
-                "USAGE", details=f"{path}: no schema file of a storage sink: {reason_of(error)}"
-            ) from error
+            details = f"{path}: no schema file of a storage sink: {reason_of(error)}"
+            raise SetupError("USAGE", details=details) from error
 
     @property
     def version(self) -> int:

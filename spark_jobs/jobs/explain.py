@@ -76,10 +76,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
              for field in ("key", "value")]  # fmt: skip
     where = [f"{name} {at[name]}" for name in ("topic", "partition", "offset") if at[name] is not None]
     yield from _item("message", ", ".join([*where, *sizes, *([at["time"]] if at["time"] else [])]))
-    yield from _item(
-        "format",
-        f"{answer['format'] or 'not known'}" + (f" ({answer['detected_by']})" if answer["detected_by"] else ""),
-    )
+    detected_by = f" ({answer['detected_by']})" if answer["detected_by"] else ""
+    yield from _item("format", f"{answer['format'] or 'not known'}{detected_by}")
     for framing in answer.get("framing", ()):
         yield from _item("framing", f"{framing['part']:<6}{_space_hex(framing['hex'])} {framing['says']}".rstrip())
     for schema in answer.get("schemas", ()):

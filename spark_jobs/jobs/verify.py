@@ -88,9 +88,9 @@ class VerifyReport:
     def warnings(self) -> list[str]:
         """Definitions that were not used, and no rows at all."""
         warnings = [mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
-        return (
-            warnings if any(self.events) or not self.messages else [*warnings, f"{self.messages} messages, and no row"]
-        )
+        if self.messages and not any(self.events):
+            warnings.append(f"{self.messages} messages, and no row")
+        return warnings
 
     def lines(self) -> Iterator[str]:
         """The report for people."""
@@ -178,10 +178,8 @@ class _Spool:
             self._tables.append(event.table)
         slim = replace(event, table=None, extra={})  # type: ignore[arg-type]
         self._number += 1
-        pickle.dump(
-            (key, at, self._number, location, binlog, slim),
-            self._files[crc32(repr(key).encode("utf-8", "replace")) % _BUCKETS],
-        )
+        file = self._files[crc32(repr(key).encode("utf-8", "replace")) % _BUCKETS]
+        pickle.dump((key, at, self._number, location, binlog, slim), file)
 
     def groups(self, bucket: int) -> dict[Key, list[_Row]]:
         file = self._files[bucket]

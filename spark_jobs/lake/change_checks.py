@@ -145,12 +145,17 @@ def check_counts(counts: ChangeCounts, settings: TableSettings, summary: Summary
             f" {load_into_new(settings.id)}"
         )
     elif counts.bad is not None:
-        details = (
-            f"column {counts.bad['column']}: the value in the change at commit_ts {counts.bad['commit_ts']} does not"
-            " fit the column's current type, and the conversion that TiDB made is not known. Start with the changes"
-            f" after it. {load_into_new(settings.id)}"
-        )
+        reason = describe_unfit(str(counts.bad["column"]), int(counts.bad["commit_ts"]))
+        details = f"{reason}. Start with the changes after it. {load_into_new(settings.id)}"
     if details is not None:
         raise SetupError("STOPPED", where=str(settings.id), details=details)
     if counts.unfit:
         summary.flags[NOT_TYPED] += counts.unfit
+
+
+def describe_unfit(column: str, commit_ts: int) -> str:
+    """Why the value that a change has for a column can't be written."""
+    return (
+        f"column {column}: the value in the change at commit_ts {commit_ts} does not fit the column's current type,"
+        " and the conversion that TiDB made is not known"
+    )

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.table import Table
-from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
+from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, describe_unfit
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.merge import DROPPED, ROW_MESSAGE
@@ -60,13 +60,11 @@ def append_inserts(
         inserted = inserted.where(f"NOT ({dropped})")
     first = inserted.where("bad IS NOT NULL OR message_id IS NULL").select("bad", "commit_ts").first()
     if first is not None:
-        raise columns.stopped(
-            f"column {first['bad']}: the value in the change at commit_ts {first['commit_ts']} does not fit the"
-            " column's current type, and the conversion that TiDB made is not known"
-            if first["bad"]
-            else "rows of a table without a key are recognised by topic, partition and offset, which this input does"
-            " not have: read them from Kafka, or from a file that has them"
+        details = (
+            "rows of a table without a key are recognised by topic, partition and offset, which this input does not"
+            " have: read them from Kafka, or from a file that has them"
         )
+        raise columns.stopped(describe_unfit(first["bad"], first["commit_ts"]) if first["bad"] else details)
     for row in changes.where("op IN ('u', 'd')").groupBy("op").count().collect():
         summary.skipped[_LEFT_OUT[row["op"]]] += row["count"]
     values = [*rows.value_pairs, (COMMIT_TS, "commit_ts"), (ROW_MESSAGE, "message_id")]

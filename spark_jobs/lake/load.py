@@ -116,9 +116,8 @@ def state_of(target: Target, tso: int) -> TargetState:
         return TargetState(-1, -1, not lake_table.exists())
     rows = lake_table.read().where(f"{columns.kind.time_column} <= {tso}")
     keyless = merge.ROW_MESSAGE in columns.types()
-    loaded = (
-        F.col(merge.ROW_MESSAGE).startswith(f"snapshot {tso}/") if keyless else F.col(columns.kind.time_column) == tso
-    )
+    has_tso = F.col(columns.kind.time_column) == tso
+    loaded = F.col(merge.ROW_MESSAGE).startswith(f"snapshot {tso}/") if keyless else has_tso
     is_clear = rows.where(~loaded).isEmpty()
     if keyless and not is_clear:
         details = f"{lake_table.location} has rows from before TSO {tso}, and no key that tells those of the snapshot"

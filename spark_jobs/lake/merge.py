@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.ddl.executor.charsets import collation_weight
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
-from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, check_counts, count_changes
+from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, check_counts, count_changes, describe_unfit
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, load_again, unsure_step, unsure_text
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import NO_TABLE, UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.direct_merge import NO_VECTORS, REFUSALS, DirectTable
@@ -194,11 +194,9 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
     if row["doubtful"]:
         raise columns.doubt_error()
     if row["bad"] is not None:
-        raise columns.stopped(
-            f"column {row['bad']['column']}: the value in the change at commit_ts {row['bad']['commit_ts']} does not"
-            " fit the column's current type, and the conversion that TiDB made is not known. No later change of the"
-            f" row is available. {load_again(columns.settings.id)}"
-        )
+        reason = describe_unfit(row["bad"]["column"], row["bad"]["commit_ts"])
+        advice = load_again(columns.settings.id)
+        raise columns.stopped(f"{reason}. No later change of the row is available. {advice}")
     if row["lacking"] is not None:
         raise rows.lacking_key_error(*row["lacking"])
     columns.refuse_empty(newest.where("NOT is_deleted"), rows.value_pairs)

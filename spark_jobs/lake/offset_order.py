@@ -96,9 +96,8 @@ def write_by_offset(
         "bad", "deleted_until_ts", "late", "unclear", "kafka_position", "delete_position", "commit_ts"
     )
     values = [*rows.value_pairs, *((name, name) for name in _COLUMNS)]
-    columns.lake_table.merge(
-        upserted, Upsert(rows.key_pairs, values, "NOT s.is_deleted", "NOT s.is_deleted", "s.is_deleted")
-    )
+    upsert = Upsert(rows.key_pairs, values, "NOT s.is_deleted", "NOT s.is_deleted", "s.is_deleted")
+    columns.lake_table.merge(upserted, upsert)
     return int(found["keys"])
 
 

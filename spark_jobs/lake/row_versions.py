@@ -207,9 +207,8 @@ class RowVersions:
             pairs = [*rows.key_pairs, (FROM_TS, "ts")]
             values = [(column, name) for column, name in rows.value_pairs if column not in keys]
             values += [*pairs, (FROM, "time"), (TO_TS, "to_ts"), (TO, "to_time"), (MESSAGE, "message")]
-            self.columns.lake_table.merge(
-                new, Upsert(pairs, values, "NOT s.is_removed", "NOT s.is_removed", "s.is_removed")
-            )
+            upsert = Upsert(pairs, values, "NOT s.is_removed", "NOT s.is_removed", "s.is_removed")
+            self.columns.lake_table.merge(new, upsert)
         return count
 
     # ---- statements

@@ -253,9 +253,8 @@ class TableColumns:
         for column in step.after.columns if step.after else ():
             old = column_before(step, column.name)
             if column.handle_key and old is not None and self.values.is_converted(old, column):
-                conversions[old.name] = self.values.convert(
-                    self.values.conversion_sql(quote_name(old.name), old, column), column
-                )
+                text = self.values.conversion_sql(quote_name(old.name), old, column)
+                conversions[old.name] = self.values.convert(text, column)
         return conversions
 
     def _refuse_other(self, properties: dict[str, str], applied: int) -> None:
@@ -444,11 +443,8 @@ class TableColumns:
             value = self.values.convert(self.values.conversion_sql(name, old, column), column)
             losses.append(F.when(F.col(name).isNotNull() & value.isNull(), F.lit(f"{column.name} {_sql_type(old)}")))
             conversions[column.name] = value.alias(column.name, metadata={"comment": _sql_type(column)})
-        row = (
-            frame.select(F.coalesce(*losses, F.lit(None).cast("string")).alias("lost"))
-            .where("lost IS NOT NULL")
-            .first()
-        )
+        lost = F.coalesce(*losses, F.lit(None).cast("string")).alias("lost")
+        row = frame.select(lost).where("lost IS NOT NULL").first()
         if row is not None:
             details = (
                 f"column {row['lost']} got another type at commit_ts {step.commit_ts}, and the conversion that"

@@ -100,8 +100,7 @@ def deletions(ordered: DataFrame, names: Sequence[str]) -> DataFrame:
         last,
     )
     keys = keys.join(back, [*names], "left")
-    position = F.when(F.col("last.opens"), with_row_back("delete_position", "last.ts")).otherwise(
-        F.col("delete_position")
-    )
+    opened = with_row_back("delete_position", "last.ts")
+    position = F.when(F.col("last.opens"), opened).otherwise(F.col("delete_position"))
     keys = keys.select(*names, "deleted_until_ts", F.coalesce(position, "back").alias("delete_position"))
     return keys.where("deleted_until_ts IS NOT NULL OR delete_position IS NOT NULL")

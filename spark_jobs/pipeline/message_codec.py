@@ -59,9 +59,9 @@ def _decode(decoder: Decoder, message: Message) -> MessageResult:
         if event.commit_ts is not None and not 0 <= event.commit_ts <= MAX_TSO:
             details = f"commit_ts {event.commit_ts} is no TSO (physical ms << 18)"
             raise WireError("MALFORMED", where="value", details=details)
-    return (
-        MessageResult(events) if events else MessageResult(skipped=["tombstone" if message.value is None else "empty"])
-    )
+    if events:
+        return MessageResult(events)
+    return MessageResult(skipped=["tombstone" if message.value is None else "empty"])
 
 
 def _leave_out(result: MessageResult, chosen: TableChoice) -> None:
@@ -144,7 +144,7 @@ def _too_deep_error() -> WireError:
 
 
 def encode_event(encoder: Encoder, event: Event, origin: Message, topic: str | None = None) -> MessageResult:
-    """An event → what is written for it. WireError. topic: as transcode_one."""
+    """An event → what is written for it. WireError. topic: as transcode_message."""
     result = MessageResult([event])
     _encode(encoder, [event], _with_topic(topic, event, _carried(origin), encoder), result)
     return result

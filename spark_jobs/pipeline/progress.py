@@ -96,10 +96,8 @@ def print_lines(command: str, lines: Iterable[str]) -> None:
 def print_counts(command: str, counts: Mapping[str, Any], as_json: bool) -> None:
     """Counts on stderr: a line each, or one JSON object with `_` for blanks."""
     if as_json:
-        print(
-            json_line({"command": command, **{name.replace(" ", "_"): n for name, n in counts.items()}}),
-            file=sys.stderr,
-        )
+        numbers = {name.replace(" ", "_"): n for name, n in counts.items()}
+        print(json_line({"command": command, **numbers}), file=sys.stderr)
     else:
         print_lines(command, [f"{name} {count}" for name, count in counts.items()])
 
@@ -112,10 +110,8 @@ def batch_line(command: str, number: int, summary: Summary, lag: int | None, rat
     pieces[-1] += f" ({dead})" if dead else ""
     pieces += [f"skipped {skipped}"] * bool(skipped) + [f"dropped {summary.dropped}"] * bool(summary.dropped)
     pieces += [f"set aside {len(summary.set_aside)} tables"] * bool(summary.set_aside)
-    pieces += [f"held {summary.held}"] * bool(summary.held) + [
-        f"lag {'unknown' if lag is None else lag}",
-        f"{rate:,.0f}/s",
-    ]
+    pieces += [f"held {summary.held}"] * bool(summary.held)
+    pieces += [f"lag {'unknown' if lag is None else lag}", f"{rate:,.0f}/s"]
     return f"{command}: batch {number}: " + ", ".join(pieces)
 
 

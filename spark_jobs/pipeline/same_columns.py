@@ -52,10 +52,8 @@ def _by_registered(table: Table, newest: Table, visible: list[Column]) -> SameCo
     if version is None:
         return _by_names(table, visible)
     ids = {c.name: c for c in newest.registered[-1].columns}
-    same = _by_ids(
-        {version[c.name].id: c for c in table.columns},
-        [replace(c, id=ids[c.name].id, may_be=ids[c.name].may_be) for c in visible],
-    )
+    visible_by_id = [replace(c, id=ids[c.name].id, may_be=ids[c.name].may_be) for c in visible]
+    same = _by_ids({version[c.name].id: c for c in table.columns}, visible_by_id)
     columns = {c.name: c for c in visible}
     unclear = same.unclear
     names = {c.name.lower() for c in table.columns}

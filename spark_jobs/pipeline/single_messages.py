@@ -1,4 +1,4 @@
-"""`from schemas import Decoder, Encoder`: one message at a time in a Python program, without Spark and without files.
+"""`from ticdc_bridge import Decoder, Encoder`: one message at a time in a Python program, without Spark or files.
 
 The same codec as the commands have. Neither class is for several threads at once: make one for each.
 """

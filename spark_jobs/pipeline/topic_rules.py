@@ -9,9 +9,8 @@ from ticdc_bridge.schemas.model.table import TableId
 
 def topic_by_rule(rule: str, event: Event) -> str:
     """A topic by TiCDC's rule (upstream ticdc `eventrouter/topic/expression.go`); Kafka's forbidden ones become `_`."""
-    return table_topic_by_rule(
-        rule, TableId("", "") if isinstance(event, Watermark) else TableId(event.db, event.table_name)
-    )
+    id_ = TableId("", "") if isinstance(event, Watermark) else TableId(event.db, event.table_name)
+    return table_topic_by_rule(rule, id_)
 
 
 def check_topic_rule(rule: str) -> None:

@@ -103,9 +103,8 @@ class DumpTable(SnapshotTable):
         texts = super().losses()
         texts += [f"column {c.name} is generated, and a dump has no generated columns: it is NULL" for c in stored]
         words = "NULLs, and Parquet has NULL for a zero date too"
-        return texts + [
-            f"column {name} has {count} {words}" for name, count in self._parquet_counts[1].items() if count
-        ]
+        counts = self._parquet_counts[1].items()
+        return texts + [f"column {name} has {count} {words}" for name, count in counts if count]
 
     def estimate(self) -> Estimate:
         """Exact where footers say it; of texts by the bytes of the first rows."""

@@ -252,9 +252,8 @@ class ReconciledTable:
             return self._ranges or []
         column = Groups(source, {}).first
         if column is None:
-            raise self.lake.target.columns.stopped(
-                "--sample: its key begins with no integer, and has no ranges. Leave --sample out"
-            )
+            details = "--sample: its key begins with no integer, and has no ranges. Leave --sample out"
+            raise self.lake.target.columns.stopped(details)
         name, ranges = f"l_{self.lake.columns.index(column)}", list[tuple[int, int]]()
         picked = rows.select(name).where(f"{name} IS NOT NULL").orderBy(F.rand()).limit(self._job.sample).collect()
         for first in sorted(int(row[0]) for row in picked):

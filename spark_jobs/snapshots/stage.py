@@ -401,9 +401,8 @@ class _ChunkWriter:
         key = {c.name: plain(array) for c, array in pairs if c.handle_key}
         if self.writing.replaces and (column.handle_key or None in key.values()):
             raise SourceError(f"{text}, and it is in the key: with --replace, its row can't be identified")
-        error = WireError(
-            "INVALID_VALUE", column=column.name, details=f"{value!r} does not fit its type {column.type.name}"
-        )
+        details = f"{value!r} does not fit its type {column.type.name}"
+        error = WireError("INVALID_VALUE", column=column.name, details=details)
         letter = {
             "code": error.code, "detail": error.detail, "db": table.id.db, "table": table.id.table,
             "commit_ts": self.writing.tso, **self.table.position(chunk, first + row),

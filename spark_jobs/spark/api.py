@@ -234,9 +234,8 @@ def transcode(
         arguments.claims_of(claim_checks),
     )
     check_any_order(read)
-    write = CodecConfig(
-        to_format, write_schemas, Options.of({"time_zone": time_zone, **options}), strategy=subject_strategy
-    )
+    written = Options.of({"time_zone": time_zone, **options})
+    write = CodecConfig(to_format, write_schemas, written, strategy=subject_strategy)
     warm_transcode(read.format, write.format)
     batches = TranscodeBatches(read, write, topic, message_schema())
     return without_unwritten(map_messages(kafka_columns(messages), batches, MESSAGES))

@@ -4,7 +4,7 @@
     datasource.register(spark)
     spark.read.format("ticdc").option("format", "open").option("ddl", "history.jsonl").load("messages.jsonl")
 
-For convenience: `spark_jobs.decode` on Spark's own sources is faster still, as the source's messages need not become
+For convenience: `ticdc_bridge.decode` on Spark's own sources is faster still, as the source's messages need not become
 Python's first. Options are those of `decode` (format, registry, schemas, ddl, history, table, time_zone, missing,
 types, time, on_lossy, claim_checks), and `path` (a message file or a folder of them) or `topic` with
 `kafka.bootstrap.servers` (any `kafka.NAME` is a client's setting) and `from_offset`. A Python data source has no

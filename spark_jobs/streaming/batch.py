@@ -29,9 +29,8 @@ def run_to_table(
 ) -> Summary:  # fmt: skip
     """Everything up to the high watermarks of now, appended to the table in one transaction."""
     if table_location_of(out) is None:
-        raise SetupError(
-            "USAGE", details="--table goes with --out delta:PATH, iceberg:CATALOG.DB.TABLE or FILE.parquet"
-        )
+        details = "--table goes with --out delta:PATH, iceberg:CATALOG.DB.TABLE or FILE.parquet"
+        raise SetupError("USAGE", details=details)
     if dead is not None and table_location_of(dead) is None and topic_of_location(dead) is None:
         DeadLetters(dead, kafka)  # says whether the place can be written
     summary = _run(job, source, out, dead, kafka, settings, table, statements)

@@ -161,9 +161,8 @@ class SendBatches:
     def _kernel_rows(self, chunk: Any, fast: KernelOutput | None) -> Any:
         if fast is None:
             return None
-        return fast.record_batch(
-            chunk, self.schema, partition=self._partitions(fast, chunk), part=pa.array(fast.number)
-        )
+        partition, part = self._partitions(fast, chunk), pa.array(fast.number)
+        return fast.record_batch(chunk, self.schema, partition=partition, part=part)
 
     def _partitions(self, fast: KernelOutput, chunk: Any) -> Any:
         """The partitions of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""

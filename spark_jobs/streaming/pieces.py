@@ -142,9 +142,8 @@ class PieceBatches:
             columns |= {"part": pa.array(fast.number), "line": pa.array(lines, pa.string())}
         else:
             kind = self.schema.field("message").type
-            values = pa.StructArray.from_arrays(
-                fast.record_batch(chunk, pa.schema(list(kind))).columns, fields=list(kind)
-            )
+            written = fast.record_batch(chunk, pa.schema(list(kind)))
+            values = pa.StructArray.from_arrays(written.columns, fields=list(kind))
             columns |= {"part": pa.array(fast.number), "message": values}
         arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -277,9 +277,8 @@ def sink_for(
     if table is not None:
         return TableSink(table, checkpoint, dead)
     if form == "change" or location == "-" or location.endswith(".parquet"):
-        raise SetupError(
-            "USAGE", details=f"--out {location}: choose delta:PATH, iceberg:CATALOG.DB.TABLE, kafka:TOPIC or a folder"
-        )
+        details = f"--out {location}: choose delta:PATH, iceberg:CATALOG.DB.TABLE, kafka:TOPIC or a folder"
+        raise SetupError("USAGE", details=details)
     path = path_of(location)
     return _FileSink(path, dead) if checkpoint is None else _FolderSink(path, checkpoint, dead)
 

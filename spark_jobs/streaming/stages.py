@@ -218,9 +218,8 @@ def commit_facts(batch: MicroBatch, kafka: KafkaClient, commit_ts: int | None) -
             checkpoint.keep_watermarks(batch.number, marks)
         partitions = batch.partitions | batch.result.offsets.keys() | marks.keys()
         resolved = min((marks.get(partition, -1) for partition in partitions), default=-1)
-    is_known = (
-        (topic is not None or batch.job.consistent) and resolved is not None and resolved >= 0 and not kafka.from_offset
-    )
+    has_watermarks = (topic is not None or batch.job.consistent) and not kafka.from_offset
+    if not has_watermarks or (resolved is not None and resolved < 0):
+        resolved = None
     application, number = (checkpoint.id, batch.number) if checkpoint else (None, None)
-    resolved = resolved if is_known else None
     return summary_of_commit(application, number, topic, batch.result.offsets, commit_ts, resolved)

@@ -221,9 +221,8 @@ class _RunningStream:
         if stream.most is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(stream.most))
         # What is taken of the rows is said in each batch, in whose plan it costs no copy of them.
-        writer = (
-            reader.load().writeStream.foreachBatch(self._batch).option("checkpointLocation", self._checkpoint.spark)
-        )
+        writer = reader.load().writeStream.foreachBatch(self._batch)
+        writer = writer.option("checkpointLocation", self._checkpoint.spark)
         if stream.trigger is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{max(stream.trigger, 0.001) * 1000:.0f} milliseconds").start()

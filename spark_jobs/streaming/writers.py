@@ -89,9 +89,8 @@ class TableMerger:
         # A micro-batch has a session of its own: its views are not seen from another.
         session, changes = (rows.sparkSession, rows.select("change.*", "position")) if count else (self.spark, None)
         owners, statements = RowOwners(batch.checkpoint, batch.number), self.definitions.history(batch.ends_at)
-        written = merge_table(
-            session, batch.job, self.table, self.location, changes, statements, batch.result.summary, owners
-        )
+        job, summary = batch.job, batch.result.summary
+        written = merge_table(session, job, self.table, self.location, changes, statements, summary, owners)
         if self.points is not None:
             self.points.note(session, str(self.table), self.location, batch.ends_at)
         return written
@@ -135,9 +134,8 @@ class ManyTablesWriter:
         def write_table(task: TableTask) -> int:
             location = lake_location(task.location)
             if job.merge:
-                table_job = replace(
-                    job, changelog=task.changelog, versions=task.versions, layout=task.layout or job.layout
-                )
+                layout = task.layout or job.layout
+                table_job = replace(job, changelog=task.changelog, versions=task.versions, layout=layout)
                 written = merge_table(
                     session, table_job, task.id, location, task.all_changes, task.statements, task.summary, None
                 )

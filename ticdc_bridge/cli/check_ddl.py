@@ -159,7 +159,7 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
             before = [statement for statement in statements if request.at is None or statement.commit_ts <= request.at]
             with _open_trial(self.try_, before) as trial:
                 return run_check(
-                    request, catalog_of(before, None), listed, lambda _: "", assume=self.schemas is None, trial=trial
+                    request, catalog_of(before), listed, lambda _: "", assume=self.schemas is None, trial=trial
                 ).form()
 
         yield answer

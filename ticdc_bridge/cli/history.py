@@ -242,9 +242,8 @@ class Export(HistoryCommand):
             feed, names = histories.changefeed(self.changefeed), _split_table(self.db, self.table)
             db, table = names[0] or None, names[1] or None
             histories.check_known(feed.name, db, table)
-            export = HistoryExport(
-                self.format, tso_of(self.at) if self.at else None, self.inclusive, self.ddl_time_zone
-            )
+            at = tso_of(self.at) if self.at else None
+            export = HistoryExport(self.format, at, self.inclusive, self.ddl_time_zone)
             for line in export.lines(feed.name, histories.histories(feed.name, db, table)):
                 print(line)
         for reason in export.left_out:

@@ -143,9 +143,8 @@ def _table_output(entry: Any, path: str) -> TableOutput:
     for word, location in locations.items():
         if location is not None and not (isinstance(location, str) and location.startswith(TABLE_PREFIXES)):
             raise SetupError("USAGE", details=f"{path}: [[table]] {name}: {word} {location}: delta:PATH is needed")
-    return TableOutput(
-        TableChoice.of([name]), locations["target"], layout, locations["changelog"], locations["versions"]
-    )
+    tables = TableChoice.of([name])
+    return TableOutput(tables, locations["target"], layout, locations["changelog"], locations["versions"])
 
 
 def _columns(value: Any, word: str, path: str) -> str | None:

@@ -153,9 +153,8 @@ def _run(
     else:
         incoming = endpoints.read_source(args.source, kafka, job.read.options, stated_tables(job.read.tables))
     incoming = show_progress(incoming, args.command, count_waiting(args.source, kafka))
-    return in_process.run_in_process(
-        incoming, job, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file()
-    )
+    is_pipe = args.source == "-" and not Path("/dev/stdin").is_file()
+    return in_process.run_in_process(incoming, job, out, dead, prompt=is_pipe)
 
 
 def _table_file(

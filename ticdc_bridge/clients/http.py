@@ -50,7 +50,7 @@ class HttpLogin:
     Args:
         user: NAME:PASSWORD; wins over what stands in the URL. token: a bearer token; wins over both.
         ca: a PEM file of certificates to trust instead of the system's.
-        wait: seconds to go on trying while the service can't be reached or answers with a status in `retried`.
+        wait: seconds to go on trying while the service can't be reached or answers with a status in RETRIED.
         timeout: seconds that one try may take, to the last byte of its answer.
     """
 
@@ -59,7 +59,6 @@ class HttpLogin:
     ca: Path | None = None
     wait: float = 30.0
     timeout: float = 60.0
-    retried: tuple[int, ...] = RETRIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,7 @@ class HttpClient:
         while True:
             tried = self._try(method, target, data)
             if isinstance(tried, HttpResponse):
-                if tried.status not in self.login.retried:
+                if tried.status not in RETRIED:
                     return tried
                 reason, pause = tried.error_text, max(pause, tried.retry_after)
             else:
@@ -173,7 +172,7 @@ class HttpClient:
     def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """As `ask`: (status, JSON). A status that would be tried again is SetupError REGISTRY_UNREACHABLE, too."""
         answer = self.ask(method, path, body)
-        if answer.status in self.login.retried:
+        if answer.status in RETRIED:
             raise self._unreachable(answer.error_text)
         return answer.status, answer.json
 

@@ -63,7 +63,7 @@ class Connector:
     """One of the connectors. format: its name here. title: of the database. package: of its schemas' names. fields: of
     its source block.
 
-    schema_changes: DDL is written as schema changes to the topic `<topic.prefix>`. own_topics: rows go to topics
+    schema_changes: DDL is written as schema changes to the topic `<topic.prefix>`. names_topics: rows go to topics
     `<topic.prefix>.<db>.<table>`, where nobody names others. defaults: of options that are "auto".
     """
 

@@ -275,9 +275,8 @@ def compile_plan(
         name: layout({**envelope(name.removesuffix("-"), source, images), **ends}, value_schema, options)
         for name, images in _IMAGES.items()
     }
-    return RowTexts(
-        columns, tuple(c for c in columns if c.column.handle_key), layout(Slot.KEY, key_schema, options), values
-    )
+    keys = tuple(c for c in columns if c.column.handle_key)
+    return RowTexts(columns, keys, layout(Slot.KEY, key_schema, options), values)
 
 
 def _cells(table: Table, options: Options, same_format: bool) -> Iterator[ColumnTexts]:

@@ -17,7 +17,7 @@ MISSING: Final = object()
 class Node:
     """`kind` is the Avro type name; `props` are the attributes that Avro does not know, in the order written.
 
-    `shared`: the canonical text of a node that stands for equal types in many places (`parse.SharedParts`), else "";
+    `shared`: the canonical text of a node that stands for equal types in many places (`shared_type` in parse), else "";
     `unordered`: its text as `canonical.unordered_text` has it.
     """
 

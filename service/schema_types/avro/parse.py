@@ -285,10 +285,8 @@ class _Parser:
         default = optional_text(value, "default")
         if default is not None and default not in seen_symbols:
             raise AvroSchemaError(f"The Enum Default: {default} is not in the enum symbol set: [{', '.join(symbols)}]")
-        enum = model.Enum(
-            "enum", *head, symbols=symbols, default=default, props=other_properties(value, _ENUM_RESERVED)
-        )
-        return self.define(enum)
+        props = other_properties(value, _ENUM_RESERVED)
+        return self.define(model.Enum("enum", *head, symbols=symbols, default=default, props=props))
 
     def fixed(self, value: dict[str, Any], space: str) -> model.Node:
         head = self.head(value, space)

@@ -349,9 +349,8 @@ class PostgresWrites:
         """One statement: foreign keys are checked at its end. psycopg's pipeline saves as many ways, but no CPU."""
         *others, (last, _) = texts
         pieces = ", ".join(f"part{index} AS ({text})" for index, (text, _) in enumerate(others))
-        self._raw.execute(
-            f"WITH {pieces} {last}" if others else last, [value for _, values in texts for value in values]
-        )
+        parameters = [value for _, values in texts for value in values]
+        self._raw.execute(f"WITH {pieces} {last}" if others else last, parameters)
 
     def savepoint(self) -> None:
         """The first one came with BEGIN, and a release comes with the next: each word to the server costs a way."""
@@ -371,10 +370,8 @@ class PostgresWrites:
         self._raw.execute("ROLLBACK TO one")
 
     def is_alive(self) -> bool:
-        return self._writer is not None and self._raw.info.transaction_status in (
-            pq.TransactionStatus.INTRANS,
-            pq.TransactionStatus.INERROR,
-        )
+        in_transaction = (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
+        return self._writer is not None and self._raw.info.transaction_status in in_transaction
 
     def commit(self) -> None:
         self._numbers.note_committing(self._number)

@@ -194,7 +194,6 @@ def _compile(gateway: Any, texts: Mapping[str, str]) -> bytes:
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
             for path in sorted(class_dir.rglob("*.class")):
                 # One time for all files: the same texts give the same archive.
-                out.writestr(
-                    zipfile.ZipInfo(str(path.relative_to(class_dir)), (1980, 1, 1, 0, 0, 0)), path.read_bytes()
-                )
+                entry = zipfile.ZipInfo(str(path.relative_to(class_dir)), (1980, 1, 1, 0, 0, 0))
+                out.writestr(entry, path.read_bytes())
         return archive.getvalue()
