@@ -155,6 +155,7 @@ def _consumer(settings: Mapping[str, str], reset: str = "earliest") -> Iterator[
 
 
 def _admin(settings: Mapping[str, str]) -> Any:
+    """A client that a name has to hold until all its answers are there: they fail when it goes."""
     return make_client(library().admin.AdminClient, settings)
 
 
@@ -278,10 +279,10 @@ def list_offsets(
 
 def topic_ids(topics: Collection[str], settings: Mapping[str, str]) -> dict[str, str]:
     """As `topic_id`, of several topics that are there; without those of which it can't be told."""
-    ids = dict[str, str]()
+    ids, client = dict[str, str](), _admin(settings)
     with suppress(library().KafkaException, ValueError):
         named = library().TopicCollection([*topics])
-        for name, answer in _admin(settings).describe_topics(named, request_timeout=_TIMEOUT).items():
+        for name, answer in client.describe_topics(named, request_timeout=_TIMEOUT).items():
             with suppress(library().KafkaException, TimeoutError, ValueError):
                 uuid = str(answer.result(_TIMEOUT + 1).topic_id)
                 ids |= {name: uuid} if uuid not in ("None", _NO_ID) else {}
@@ -308,9 +309,9 @@ def topic_id(topic: str, settings: Mapping[str, str]) -> str | None:
 
 def largest_messages(settings: Mapping[str, str], topics: Iterable[str]) -> dict[str, int]:
     """`max.message.bytes` of topics: larger messages a topic refuses. What the broker does not tell is left out."""
-    kind = library().admin.ConfigResource
+    kind, client = library().admin.ConfigResource, _admin(settings)
     resources = [kind(kind.Type.TOPIC, topic) for topic in topics]
-    answers = _admin(settings).describe_configs(resources, request_timeout=_TIMEOUT) if resources else {}
+    answers = client.describe_configs(resources, request_timeout=_TIMEOUT) if resources else {}
     sizes = {}
     for resource, answer in answers.items():
         with suppress(
