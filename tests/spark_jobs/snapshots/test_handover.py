@@ -132,8 +132,9 @@ def test_a_stream_after_its_checkpoint_is_lost_and_after_retention(
     assert (merged("second"), ids()) == (0, {3, 4})  # the first checkpoint is lost
 
     send(kafka, topic, [change("DELETE", 3, 5), change("INSERT", 5, 6), watermark(7)])  # type: ignore[arg-type]
-    [future] = kafka.admin.delete_records([TopicPartition(topic, 0, 7)]).values()
-    future.result()
+    admin = kafka.admin  # held: its answers go with it
+    [future] = admin.delete_records([TopicPartition(topic, 0, 7)]).values()
+    future.result(60)
     assert merged("second") == 2
     assert "are gone from Kafka" in capsys.readouterr().err
     assert main(words) == 2  # the old dump leaves a gap
