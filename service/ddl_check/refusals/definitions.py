@@ -280,10 +280,10 @@ def _of_default(
     if default.kind == "null":
         if defined.nullable is False or defined.primary_key:
             yield _invalid(defined.name)
+    elif default.kind in ("expr", "computed") and default.text.endswith("`") and "(" not in default.text:
+        yield Refusal(1105, "column name is not yet supported as a default value")
     elif default.kind == "expr":
-        if default.text.endswith("`") and "(" not in default.text:
-            yield Refusal(1105, "column name is not yet supported as a default value")
-        elif added and re.match(r"(?:rand|uuid|uuid_to_bin)\(", default.text):
+        if added and re.match(r"(?:rand|uuid|uuid_to_bin)\(", default.text):
             words = "it uses a system function that may return a different value on the slave"
             yield Refusal(1674, f"Statement is unsafe because {words}")
     else:
