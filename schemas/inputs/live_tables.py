@@ -127,8 +127,11 @@ def live_tables(url: str, client: Any) -> TableStatements:
         raise ValueError(f"{address.name}: {error_reason(error)}") from error
 
 
-def connect(address: ServerAddress, client: Any, *, autocommit: bool) -> Any:
-    """A connection of the PyMySQL module `client`, in utf8mb4. Raises what the client raises."""
+def connect(address: ServerAddress, client: Any, *, autocommit: bool, read_timeout: float = 6 * _SECONDS) -> Any:
+    """A connection of the PyMySQL module `client`, in utf8mb4. Raises what the client raises.
+
+    read_timeout: seconds that the server may take for the next bytes of an answer.
+    """
     tls = address.tls
     if tls and "ca" not in tls and tls["verify_mode"] != "none":  # without `ca` PyMySQL checks nothing by itself
         import ssl
@@ -137,7 +140,7 @@ def connect(address: ServerAddress, client: Any, *, autocommit: bool) -> Any:
         tls = {**tls, "ca": paths.cafile or paths.openssl_cafile}
     return client.connect(
         host=address.host, port=address.port, user=address.user, password=address.password, charset="utf8mb4",
-        ssl=tls, connect_timeout=_SECONDS, read_timeout=6 * _SECONDS, autocommit=autocommit,
+        ssl=tls, connect_timeout=_SECONDS, read_timeout=read_timeout, autocommit=autocommit,
     )  # fmt: skip
 
 

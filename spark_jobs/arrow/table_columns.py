@@ -181,8 +181,7 @@ def find_wrong_times(texts: Any, kind: Kind, zone: str, with_twice: bool = True)
     """Which texts (bool) are no value of their Spark type, or may be two times at once (with_twice)."""
     sure = pc.match_substring_regex(texts, _SURE[kind])
     if kind is Kind.TIMESTAMP and transition_dates(zone):
-        days = pa.array(sorted(transition_dates(zone)))
-        sure = pc.and_(sure, pc.invert(pc.is_in(pc.utf8_slice_codeunits(texts, 0, 10), days)))
+        sure = pc.and_(sure, pc.invert(find_transition_days(texts, zone)))
     doubtful = np.flatnonzero(np.asarray(pc.invert(pc.fill_null(sure, True))))
     wrong = np.zeros(len(texts), bool)
     if len(doubtful):
@@ -197,6 +196,12 @@ def find_wrong_times(texts: Any, kind: Kind, zone: str, with_twice: bool = True)
                     verdicts[text] = True
             wrong[n] = verdicts[text]
     return wrong
+
+
+def find_transition_days(texts: Any, zone: str) -> Any:
+    """Which texts of times (bool) have a date at which the zone's clocks turn."""
+    days = pa.array(sorted(transition_dates(zone)), texts.type)
+    return pc.is_in(pc.utf8_slice_codeunits(texts, 0, 10), days)
 
 
 def _cast(column: Column, texts: Any, zone: str, kind: Any) -> Any:

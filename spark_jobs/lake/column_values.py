@@ -24,7 +24,7 @@ from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.partition_sql import Spread, UnknownRows, rows_of
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter, text_converter
 from ticdc_bridge.spark_jobs.pipeline.table_view import READ as PYTHON
-from ticdc_bridge.spark_jobs.pipeline.table_view import with_defaults
+from ticdc_bridge.spark_jobs.pipeline.table_view import original_default
 from ticdc_bridge.spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
 from ticdc_bridge.spark_jobs.spark.temporal_sql import READ
 
@@ -71,7 +71,7 @@ class ColumnValues:
 
     def fill_value(self, column: Column) -> Any:
         """The value in rows from before the column came; TIMESTAMP text in their zone. None: NULL, or unknown."""
-        value = with_defaults(column)[1]
+        value = original_default(column)[1]
         if column.type.kind is Kind.TIMESTAMP and isinstance(value, str):
             value = values.shift_zone(value, "UTC", self.zone)[0]
         return value

@@ -249,7 +249,7 @@ def with_default_of(first: Column, column: Column, is_defined: bool = False) -> 
     is_defined: by DDL, which tells all defaults: a NOT NULL column without one came with its type's zero.
     """
     if is_defined and first.default is None and not first.virtual:
-        first = replace(first, default=with_defaults(first)[1])
+        first = replace(first, default=original_default(first)[1])
     value, unknown = first.default, is_computed(first) or first.default_unzoned
     convert = None if unknown or value is None else converter(first, column)
     try:
@@ -259,7 +259,7 @@ def with_default_of(first: Column, column: Column, is_defined: bool = False) -> 
     return replace(column, has_default=first.has_default, default=value, default_is_expr=unknown)
 
 
-def with_defaults(column: Column) -> tuple[bool, Any]:
+def original_default(column: Column) -> tuple[bool, Any]:
     """(known, value) of an added column in the rows that were there: TiDB's original default, but no expression's."""
     if column.has_default and column.default is not None:
         is_known = not (is_computed(column) or column.default_unzoned)

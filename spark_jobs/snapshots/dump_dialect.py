@@ -100,7 +100,7 @@ def arrow_array(values: TextColumn, column: Column, form: TextForm) -> Any:
 
 
 def _is_binary(column: Column) -> bool:
-    """Whether Dumpling writes its values as bytes."""
+    """True if Dumpling writes its values as bytes."""
     return column.type.kind in BYTES or (column.type.kind in ELEMENTS and column.charset == "binary")
 
 
@@ -110,8 +110,8 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
     SetupError USAGE where several forms give other values, or none fits.
     """
     known = _KNOWN if is_csv else {"escapes": _KNOWN["escapes"]}
-    own = {name: (_SIGNS[value], value) if value in _SIGNS else (value,) for name, value in given.items()}
-    tried = [own.get(name, values) for name, values in known.items()]
+    readings = {name: (_SIGNS[value], value) if value in _SIGNS else (value,) for name, value in given.items()}
+    tried = [readings.get(name, values) for name, values in known.items()]
     forms, are_same = [TextForm(is_csv, **dict(zip(known, form, strict=True))) for form in product(*tried)], True
     has_bytes = False
     for head in heads:
@@ -162,7 +162,7 @@ def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | DumpTextError:
 
 
 def _fits(value: Any, column: Column) -> bool:
-    """Whether a text can be a value of the column."""
+    """True if a text can be a value of the column."""
     if value is None:
         return True
     kind, length = column.type.kind, column.length
@@ -184,17 +184,12 @@ def _fits(value: Any, column: Column) -> bool:
 
 def refuse_alike(form: TextForm, columns: Sequence[Column], name: str) -> None:
     """SetupError USAGE where two values, or NULL and a value, are written alike."""
-    sign, text = (form.quote or form.separator)[:1], form.null.decode("utf-8", "replace")
-    own = form.escapes and form.null[:1] == b"\\" and form.null[1:2] not in b"\\0nr" + sign  # no value is written so
+    sign = (form.quote or form.separator)[:1]
     why, texts = "", [column.name for column in columns if column.type.kind not in (*NUMBERS, *TIMES)]
-    alike = [
-        column.name
-        for column in columns
-        if column.nullable and (form.null.startswith(form.quote) if form.quote and column.type.kind not in NUMBERS
-        else not own and _fits(form.null if column.type.kind in BYTES else text, column))
-    ]  # fmt: skip
+    alike = [column.name for column in columns if column.nullable and _can_be_null(form, column, sign)]
     if alike:
-        why = f"NULL and the value {text!r} look alike in {', '.join(alike)}"
+        null = form.null.decode("utf-8", "replace")
+        why = f"NULL and the value {null!r} look alike in {', '.join(alike)}"
     elif sign in b"0nr" and form.escapes is not False:
         why = f"a backslash and {sign.decode()} stand for two signs"
     elif texts and not form.quote and not (form.escapes and {*form.terminator} & {*b"\0\r\n"}):
@@ -203,3 +198,12 @@ def refuse_alike(form: TextForm, columns: Sequence[Column], name: str) -> None:
         then = f"give the options that Dumpling ran with ({OPTION}), or " * (form.escapes is None)
         then += "dump again with its own --csv-delimiter and --csv-null-value, or to Parquet"
         raise SetupError("USAGE", details=f"{name}: {why}: {then}")
+
+
+def _can_be_null(form: TextForm, column: Column, sign: bytes) -> bool:
+    """True if a value of the column can be written as NULL is. sign: what a backslash stands before."""
+    if form.quote and column.type.kind not in NUMBERS:
+        return form.null.startswith(form.quote)
+    if form.escapes and form.null[:1] == b"\\" and form.null[1:2] not in b"\\0nr" + sign:
+        return False  # no value is written so
+    return _fits(form.null if column.type.kind in BYTES else form.null.decode("utf-8", "replace"), column)

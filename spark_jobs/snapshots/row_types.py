@@ -12,7 +12,7 @@ from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.arrow.library import pa, pc
-from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type, find_wrong_times
+from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type, find_transition_days, find_wrong_times
 from ticdc_bridge.spark_jobs.pipeline.table_view import transition_dates
 
 _DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(\.\d{1,6})?"
@@ -101,8 +101,9 @@ def _shift(text: str | None, source: str, target: str) -> tuple[str | None, bool
 
 def _find_twice(texts: Any, zone: str) -> Any:
     """Which texts (bool) stand for two times in a zone."""
-    days = pa.array(sorted(transition_dates(zone)), texts.type)
-    doubtful = pc.unique(texts.filter(pc.is_in(pc.utf8_slice_codeunits(texts, 0, 10), days))).to_pylist()
+    if not transition_dates(zone):
+        return np.zeros(len(texts), bool)
+    doubtful = pc.unique(texts.filter(find_transition_days(texts, zone))).to_pylist()
     return _mask(pc.is_in(texts, pa.array([text for text in doubtful if _shift(text, zone, "UTC")[1]], texts.type)))
 
 

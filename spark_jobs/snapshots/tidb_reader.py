@@ -87,9 +87,9 @@ class TidbServer:
         except ValueError as error:
             raise SetupError("USAGE", details=str(error)) from error
         try:
-            connection = connect(self.address, client, autocommit=True)
+            connection = connect(self.address, client, autocommit=True, read_timeout=_PATIENCE)
             try:
-                connection.use_unicode, connection.decoders, connection._read_timeout = False, {}, _PATIENCE
+                connection.use_unicode, connection.decoders = False, {}
                 cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
                 zone = "+00:00" if self.zone == "UTC" else self.zone
                 # A server's own limits would cut results, or end statements.
@@ -199,7 +199,7 @@ class TidbTable(SnapshotTable):
         """The last row of a chunk; None where it has fewer rows."""
         names = ", ".join(key)
         order = f"ORDER BY {names} LIMIT {self.chunk_rows - 1}, 1"
-        sent = ", ".join(_PLACE.get(c.type.kind, "{0}").format(name) if c else name for name, c in key.items())
+        sent = ", ".join(_SORT_SQL.get(c.type.kind, "{0}").format(name) if c else name for name, c in key.items())
         cursor.execute(f"SELECT {sent} FROM {self.name} WHERE {where} {order}")
         row = cursor.fetchone()
         for value, column in zip(row or (), key.values(), strict=False):
@@ -231,7 +231,7 @@ class TidbTable(SnapshotTable):
 
     def read(self, chunk: str) -> Iterator[list[Any]]:
         """chunk: SQL, what follows the name of the table."""
-        columns = ", ".join(_EXACT.get(c.type.kind, "{0}").format(quote_name(c.name)) for c in self.columns)
+        columns = ", ".join(_EXACT_SQL.get(c.type.kind, "{0}").format(quote_name(c.name)) for c in self.columns)
         with self.server.cursor(unbuffered=True) as cursor:
             cursor.execute(f"SELECT {columns} FROM {self.name} {chunk}")
             connection = cursor.connection
@@ -254,9 +254,9 @@ def _name(id_: TableId) -> str:
     return f"{quote_name(id_.db)}.{quote_name(id_.table)}"
 
 
-_EXACT: Final[Mapping[Kind, str]] = {Kind.FLOAT: "CONCAT({0})"}
+_EXACT_SQL: Final[Mapping[Kind, str]] = {Kind.FLOAT: "CONCAT({0})"}
 """SQL of values of which TiDB sends six digits where they are large or small."""
-_PLACE: Final = {**_EXACT, **dict.fromkeys((Kind.ENUM, Kind.SET), "CAST({0} AS UNSIGNED)")}
+_SORT_SQL: Final = {**_EXACT_SQL, **dict.fromkeys((Kind.ENUM, Kind.SET), "CAST({0} AS UNSIGNED)")}
 """SQL of what TiDB orders by: two values of an ENUM have one text if an element is empty, and two sets."""
 
 

@@ -55,7 +55,7 @@ class TopicSink(BatchSink):
         self.fixed = None if rule else topic
         """The topic of all messages; None: each has its own."""
         self._settings, self._java, self._rule = kafka.settings(), kafka.java_settings(), rule
-        self._taken: dict[str | None, int] = {}  # max.message.bytes of topics whose broker has said it
+        self._taken: dict[str, int] = {}  # max.message.bytes of topics whose broker has said it
         self._read = kafka.read
 
     def counts(self) -> dict[str, int]:
@@ -109,8 +109,7 @@ class TopicSink(BatchSink):
         3.9.1), or the producer never ends. A message that is alone in its batch fails, and Spark with it.
         """
         if self.fixed not in self._taken:
-            new = self.counts().keys() - self._taken.keys()
-            self._taken.update((topic, size) for topic, size in largest_messages(self._settings, new).items())
+            self._taken |= largest_messages(self._settings, self.counts().keys() - self._taken.keys())
         least = min(self._taken.values(), default=None)
         if least is None or least >= int(self._java.get("batch.size", _BATCH)):
             return {}

@@ -150,7 +150,7 @@ class _RunningStream:
         self._resolved_at = self._well_at = time.monotonic()
         self._unresolved = self.interrupted = False
         self._stopping, self._ended, self._query = threading.Event(), threading.Event(), None
-        self._batches, self._last = 0, -1
+        self._batches, self._last_warned = 0, -1
 
     def run_until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
@@ -239,7 +239,7 @@ class _RunningStream:
             with report_slow_steps(text, after=10, state=lambda: running_tasks(frame.sparkSession)):
                 outcome = self._runner.process(frame, number, known_partitions)
             self._check_resolved(outcome)
-            self._tell_last(outcome, number)
+            self._warn_of_last(outcome, number)
         except BridgeError as error:
             if errors.is_conflict(error):
                 self._crashed = error
@@ -264,13 +264,13 @@ class _RunningStream:
         elif time.monotonic() - self._resolved_at > _UNRESOLVED:
             raise _no_watermark(job)
 
-    def _tell_last(self, outcome: BatchResult, number: int) -> None:
+    def _warn_of_last(self, outcome: BatchResult, number: int) -> None:
         """Says which topic all rows wait for (Job.held_by), where its watermarks have ended."""
         marks = self._checkpoint.watermarks_before(number + 1) if self._stream.job.held_by else {}
         last = min(marks, key=marks.__getitem__, default=-1)
-        if last in (-1, self._last, *outcome.watermarks) or max(marks.values()) - marks[last] < _FAR:
+        if last in (-1, self._last_warned, *outcome.watermarks) or max(marks.values()) - marks[last] < _FAR:
             return
-        self._last, topic = last, self._source.topics.only or (self._source.numbers or ())[last][0]
+        self._last_warned, topic = last, self._source.topics.only or (self._source.numbers or ())[last][0]
         text = (
             f"all rows wait for topic {topic}, whose newest watermark is {marks[last]}, others' {max(marks.values())}"
         )

@@ -25,7 +25,7 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.event_rows import message_row
 from ticdc_bridge.spark_jobs.lake.column_history import names_over_time, schema_changes
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
-from ticdc_bridge.spark_jobs.pipeline.table_view import with_defaults
+from ticdc_bridge.spark_jobs.pipeline.table_view import original_default
 from ticdc_bridge.spark_jobs.streaming.pieces import MESSAGE
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def test_what_added_columns_show_in_older_rows() -> None:
     text += " i bit(12) NOT NULL, j binary(3) NOT NULL, k varbinary(3) NOT NULL)"
     (step,) = schema_changes([DdlText(1, "d", text, TYPED)], TableId("d", "t"))
     assert step.after is not None
-    assert {c.name: with_defaults(c) for c in step.after.columns} == {
+    assert {c.name: original_default(c) for c in step.after.columns} == {
         "a": (True, "0"), "b": (True, "x"), "c": (True, "0000-00-00 00:00:00.00"), "d": (True, "null"),
         "e": (False, None), "f": (True, "0.00"), "g": (True, "p"), "h": (True, None),
         "i": (True, b"\0\0"), "j": (True, b"\0\0\0"), "k": (True, b""),
@@ -222,7 +222,7 @@ def test_what_added_columns_show_in_older_rows() -> None:
         added = DdlText(2, "d", "ALTER TABLE t ADD COLUMN x TIMESTAMP DEFAULT '2020-01-01'", TYPED, zone)
         *_, step = schema_changes([DdlText(1, "d", text, TYPED), added], TableId("d", "t"))
         assert step.after is not None
-        assert (with_defaults(step.after.by_name["x"]), step.unsure) == (known, unsure)
+        assert (original_default(step.after.by_name["x"]), step.unsure) == (known, unsure)
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
-from ticdc_bridge.spark_jobs.pipeline.table_view import TableView, default_of, with_defaults
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView, default_of, original_default
 
 
 def _column(text: str) -> Column:
@@ -52,7 +52,7 @@ def test_a_default_is_what_a_row_has_that_says_the_same() -> None:
     for text, value in _VALUES:
         column = _column(text)
         assert default_of(column, "UTC") == value, text
-        assert with_defaults(column) == (True, value), text
+        assert original_default(column) == (True, value), text
 
 
 def test_a_default_that_no_definition_tells() -> None:
@@ -61,7 +61,7 @@ def test_a_default_that_no_definition_tells() -> None:
                  "datetime NOT NULL DEFAULT localtime", "varchar(40) DEFAULT (uuid())"):  # fmt: skip
         column = _column(text)
         assert default_of(column, "UTC") is default_of(column, "Asia/Shanghai") is None, text
-        assert with_defaults(column) == (False, None), text
+        assert original_default(column) == (False, None), text
     assert default_of(_column("varchar(40) DEFAULT 'CURRENT_TIMESTAMP'"), "UTC") == "CURRENT_TIMESTAMP"
     for text in ("int DEFAULT (rand())", "blob DEFAULT (uuid())"):
         with pytest.raises(WireError, match="what TiCDC writes for it is not known"):

@@ -212,7 +212,7 @@ def test_the_topic_that_all_others_wait_for(tmp_path: Path, capsys: pytest.Captu
     job = Job(CodecConfig("open", FileSchemas([]), Options.of({})), consistent="delta:points")
     running = object.__new__(stream._RunningStream)
     running._stream = stream.StreamJob("merge", job, "kafka:a,b", "out", None, KafkaClient("x:1"), "c", None)
-    running._checkpoint, running._last = Checkpoint(tmp_path, {}), -1
+    running._checkpoint, running._last_warned = Checkpoint(tmp_path, {}), -1
     running._source = KafkaSource(TopicChoice("a,b"), KafkaClient("x:1"), running._checkpoint)
     running._source.numbers = [("a", 0), ("b", 0)]
     batches: list[tuple[dict[int, int], dict[int, int]]] = [
@@ -221,7 +221,7 @@ def test_the_topic_that_all_others_wait_for(tmp_path: Path, capsys: pytest.Captu
     ]  # fmt: skip
     for number, (marks, new) in enumerate(batches):
         running._checkpoint.keep_watermarks(number, marks)
-        running._tell_last(BatchResult(watermarks=new), number)
+        running._warn_of_last(BatchResult(watermarks=new), number)
         told = capsys.readouterr().err
         assert ("all rows wait for topic b, whose newest watermark is 7," in told) == (number == 3), number
 
