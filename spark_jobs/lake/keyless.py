@@ -68,7 +68,7 @@ def append_inserts(
     for row in changes.where("op IN ('u', 'd')").groupBy("op").count().collect():
         summary.skipped[_LEFT_OUT[row["op"]]] += row["count"]
     values = [*rows.value_pairs, (COMMIT_TS, "commit_ts"), (ROW_MESSAGE, "message_id")]
-    columns.refuse_empty(inserted, rows.value_pairs)
+    columns.refuse_partitions(inserted, rows.value_pairs)
     if count := inserted.count():
         upsert = Upsert([(ROW_MESSAGE, "message_id")], values, update="false")
         columns.lake_table.merge(inserted.drop("op", "bad"), upsert)

@@ -211,7 +211,7 @@ def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[S
         values |= {c.name: columns.values.from_exact(F.col(f"c_{n}"), c) for n, c in enumerate(snapshot.columns)}
         fields = ((f, values.get(f.name, F.lit(None))) for f in have.schema.fields)
         rows = snapshot.rows.select(*(value.cast(f.dataType).alias(f.name) for f, value in fields))
-        columns.refuse_empty(rows, [(f.name, f.name) for f in have.schema.fields])
+        columns.refuse_partitions(rows, [(f.name, f.name) for f in have.schema.fields])
         # With a read of the table, for Delta: a merge at the same time has a conflict then (as in add_files).
         columns.lake_table.add_rows(rows.union(have.where(f"{COMMIT_TS} IS NULL")))
     columns.create_tombstones(table)

@@ -199,7 +199,7 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
         raise columns.stopped(f"{reason}. No later change of the row is available. {advice}")
     if row["lacking"] is not None:
         raise rows.lacking_key_error(*row["lacking"])
-    columns.refuse_empty(newest.where("NOT is_deleted"), rows.value_pairs)
+    columns.refuse_partitions(newest.where("NOT is_deleted"), rows.value_pairs)
     return row
 
 

@@ -47,6 +47,7 @@ _RENAMED, NAME = "bridge.renamed", "bridge.name"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
 _BETWEEN = "_bridge_renamed_"
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def load_into_new(id_: TableId | None) -> str:
@@ -227,18 +228,23 @@ class TableColumns:
         details = "a text by which rows are spread to partitions ends with blanks, which not all servers compare alike"
         return self.stopped(f"DROP PARTITION: {details}. {load_again(self.settings.id)}")
 
-    def refuse_empty(self, rows: DataFrame, pairs: Sequence[tuple[str, str]]) -> None:
-        """SetupError STOPPED for an empty text by which a Delta table is partitioned: Delta takes it for NULL.
+    def refuse_partitions(self, rows: DataFrame, pairs: Sequence[tuple[str, str]]) -> None:
+        """SetupError STOPPED for values that no partition of the table has exactly.
 
         pairs: columns, and their names in the rows that are to be written.
         """
-        by = {name.lower() for name in self.settings.layout.partition_by}
-        names = {n: c for c, n in pairs if c.lower() in by and dict(rows.dtypes)[n] in ("string", "binary")}
-        for name in names if self.lake_table.location.startswith("delta:") else ():
-            if not rows.where(F.octet_length(quote_name(name)) == 0).isEmpty():
-                details = f"column {names[name]}, by which {self.lake_table.location} is partitioned, is empty in a row"
-                details += f": Delta takes that for NULL. Choose another layout. {load_into_new(self.settings.id)}"
-                raise self.stopped(details)
+        by, kinds = {name.lower() for name in self.lake_table.text_partitions()}, dict(rows.dtypes)
+        for column, name in pairs:
+            kind, reason = kinds[name], ""
+            if column.lower() not in by:
+                continue
+            if kind == "binary" or (kind.startswith("decimal") and not kind.endswith(",0)")):
+                reason = f"is {kind}, which not every writer of Delta has exactly there"
+            elif kind == "string" and not rows.where(F.col(quote_name(name)).isin("", _NULL_PARTITION)).isEmpty():
+                reason = f"is empty or {_NULL_PARTITION} in a row: Delta takes that for NULL"
+            if reason:
+                details = f"column {column}, by which {self.lake_table.location} is partitioned, {reason}"
+                raise self.stopped(f"{details}. Choose another layout. {load_into_new(self.settings.id)}")
 
     def _record_forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:

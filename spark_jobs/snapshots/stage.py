@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
@@ -54,6 +55,8 @@ _FOLDER: Final = re.compile(r"(?P<tso>\d+)-(?P<source>[0-9a-f]+)-[0-9a-f]+")
 _CHUNK: Final = re.compile(r"(?P<number>\d+)\.(?P<rows>\d+)\.json")
 _GROUP: Final = 64 << 20
 """Bytes of rows that a worker holds before it writes them: a row group of the file."""
+_LOOKED_AT: Final = 1 << 14
+"""Rows of a chunk by which its file is laid out."""
 _INDEXED: Final = 32
 """Columns of which Delta's log has statistics."""
 _MOST_TEXT: Final = 32
@@ -333,11 +336,13 @@ class _ChunkWriter:
 
         schema, collected, nulled = self.writing.schema, list[Any](), Counter[str]()
         rows = errors = size = line = 0
-        held = list[Any]()
+        held, batches = list[Any](), self.table.read(chunk)
+        first = [*islice(batches, 1)]
+        options: Any = {"store_decimal_as_integer": True, "use_dictionary": self._repeating(first)}
         partial, letters, note = (self._new_file() for _ in range(3))
         try:
-            with ParquetWriter(partial, schema, store_decimal_as_integer=True, metadata_collector=collected) as file:
-                for arrays in self.table.read(chunk):
+            with ParquetWriter(partial, schema, metadata_collector=collected, **options) as file:
+                for arrays in chain(first, batches):
                     values, unfit, lost = self.writing.types.fit(arrays)
                     nulled += lost
                     if unfit:
@@ -367,6 +372,12 @@ class _ChunkWriter:
             for written in (partial, letters, note):
                 written.unlink(missing_ok=True)
         return rows
+
+    def _repeating(self, first: Sequence[Sequence[Any]]) -> list[str]:
+        """Columns whose values come again, by the first rows: for others, a dictionary is most of a file's cost."""
+        parts = [array.slice(0, _LOOKED_AT) for arrays in first for array in arrays]
+        pairs = zip(self.writing.types.columns, parts, strict=bool(parts))
+        return [COMMIT_TS, *(c.name for c, part in pairs if len(part.unique()) < 0.9 * len(part))]
 
     def _new_file(self) -> Path:
         """Its own name for each try: an older one may be writing still."""

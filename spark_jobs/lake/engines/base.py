@@ -89,6 +89,9 @@ class LakeTable(Protocol):
     def set_property(self, name: str, value: str) -> None:
         """Sets a table property."""
 
+    def text_partitions(self) -> Sequence[str]:
+        """Columns by which it is partitioned, where a partition's value is kept as text."""
+
     def create(
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
         clustered_by: Sequence[str] = (),

@@ -117,6 +117,9 @@ class Deltalake:
     def properties(self) -> dict[str, str]:
         return {name: value for name, value in self._table().metadata().configuration.items() if value is not None}
 
+    def text_partitions(self) -> Sequence[str]:
+        return self._table().metadata().partition_columns
+
     # ---- changes of the table
     def create(
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),

@@ -84,6 +84,9 @@ class SparkDelta(SqlTable):
     def properties(self) -> dict[str, str]:
         return dict(self._details()["properties"])
 
+    def text_partitions(self) -> Sequence[str]:
+        return list(self._details()["partitionColumns"])
+
     def create(
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
         clustered_by: Sequence[str] = (),

@@ -96,6 +96,9 @@ class SparkIceberg(SqlTable):
     def properties(self) -> dict[str, str]:
         return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self._sql_name}").collect()}
 
+    def text_partitions(self) -> Sequence[str]:
+        return ()
+
     def version(self) -> int | None:
         snapshot = self.properties().get("current-snapshot-id", "none")
         return None if snapshot == "none" else int(snapshot)

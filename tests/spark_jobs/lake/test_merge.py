@@ -301,23 +301,29 @@ def test_zones_of_timestamps(spark: SparkSession, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
-def test_a_partition_of_empty_texts(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    """Delta has NULL there: refused, where a delete and NULL are not."""
-    line = {"commit_ts": 1, "db": "d", "query": "CREATE TABLE t (id INT PRIMARY KEY, r VARCHAR(9), b VARBINARY(9))"}
-    Path("ddl").write_text(json.dumps(line) + "\n")
-    texts = [("1", "x", None), ("2", None, {"hex": "00"}), ("3", "", None), ("4", "y", {"hex": ""})]
-    lines = [row(commit_ts=9 + n, offset=n, after={"id": i, "r": r, "b": b}) for n, (i, r, b) in enumerate(texts)]
-    lines.append(row(commit_ts=20, offset=9, op="d", before={"id": "3", "r": "", "b": None}, after=None))
+@ENGINES
+def test_partitions_that_do_not_hold_their_values(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    """Delta has NULL there, or bytes as other ones: refused, where a delete and NULL are not; also by a later run."""
+    query = "CREATE TABLE t (id INT PRIMARY KEY, r VARCHAR(40), b VARBINARY(9), n DECIMAL(20,10))"
+    Path("ddl").write_text(json.dumps({"commit_ts": 1, "db": "d", "query": query}) + "\n")
+    texts = ["x", None, "", "y", "__HIVE_DEFAULT_PARTITION__"]
+    rest = {"b": {"hex": "ff"}, "n": "-0.0000000001"}
+    lines = [row(commit_ts=9 + n, offset=n, after={"id": str(n), "r": r, **rest}) for n, r in enumerate(texts)]
+    lines.insert(4, row(commit_ts=20, offset=9, op="d", before={"id": "2", "r": "", **rest}, after=None))
     Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
-    argv = ["merge", "--format", "open", "--ddl", "ddl", "--table", "d.t", "--engine", "deltalake", "--out"]
-    for column, many, code in (("r", 2, 0), ("r", 3, 2), ("r", 5, 0), ("b", 3, 0), ("b", 5, 2)):
-        more = [f"delta:{column}", "--partition-by", column, "--in", written(found("m")[:many])]
-        assert main([*argv, *more]) == code
-        assert (
-            f"column {column}, by which delta:{column} is partitioned, is empty" in capsys.readouterr().err
-        ) == bool(code)
-    assert [(entry["id"], entry["r"]) for entry in rows(spark, "r")] == [(1, "x"), (2, None), (4, "y")]
+    argv = ["merge", "--format", "open", "--ddl", "ddl", "--table", "d.t", "--engine", engine, "--out"]
+    partitioned = ["--partition-by", "r"]
+    for column, many, more, code in (
+        ("r", 2, partitioned, 0), ("r", 3, [], 2), ("r", 5, [], 0), ("r", 6, partitioned, 2),
+        ("b", 1, ["--partition-by", "b"], 2), ("n", 1, ["--partition-by", "n"], 2),
+    ):  # fmt: skip
+        assert main([*argv, f"delta:{column}", *more, "--in", written(found("m")[:many])]) == code
+        said = f"column {column}, by which delta:{column} is partitioned, is " in capsys.readouterr().err
+        assert said == bool(code)
+    assert [(entry["id"], entry["r"]) for entry in rows(spark, "r")] == [(0, "x"), (1, None), (3, "y")]
 
 
 @pytest.mark.slow
