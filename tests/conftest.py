@@ -5,6 +5,7 @@ Broker and server are one for the whole run, whatever the number of its workers;
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -159,6 +160,20 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     session = spark_session("tests", master="local[2]", config={**QUICK, **expressions, **lake})
     yield session
     session.stop()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What is there stays: nobody looks through it for garbage."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Frames and streams that only cycles of Python's hold would stay in the JVM, until its heap is full of them."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        gc.collect()
 
 
 @pytest.fixture(autouse=True)
