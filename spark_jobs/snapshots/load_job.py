@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections import Counter
@@ -104,6 +105,7 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
             stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
             print(f"load: {id_}: {done.rows} rows ({count} tables)", file=sys.stderr)
+            gc.collect()  # as after each micro-batch of a stream
         if load_job.letters is not None:
             _write_letters(path_of(load_job.letters), [path for stage in stages for path in stage.letters()])
     return total

@@ -1,5 +1,6 @@
 """`reconcile`: whether tables of the lake are TiDB's at one TSO, which rows are not, and these rows mended."""
 
+import gc
 import json
 import sys
 import time
@@ -365,6 +366,7 @@ def run_reconcile(
             metrics.show("reconciled_seconds", tso_physical_ms(table.tso) / 1000, str(id_))
             for kind in ("different", "missing", "extra"):
                 metrics.show("differences", getattr(checked, kind), str(id_), kind)
+            gc.collect()  # as after each micro-batch of a stream
         if writer is not None:
             writer.close()
     metrics.update(Summary())

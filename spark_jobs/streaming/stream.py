@@ -5,6 +5,7 @@ folder) or give its messages an id (Kafka). While the registry or Kafka is down 
 `patience`; then it ends, and no offset of this batch is committed.
 """
 
+import gc
 import logging
 import signal
 import sys
@@ -254,6 +255,9 @@ class _RunningStream:
         self._batches += 1
         self._well_at = time.monotonic()
         self._tell(outcome, number, self._well_at - began)
+        gc.collect()  # a frame that only a cycle of Python objects holds keeps its plan in the JVM
+        if self._batches == 1:
+            gc.freeze()  # what is loaded by now stays: collections need not look at it
 
     def _check_resolved(self, outcome: BatchResult) -> None:
         """Where a source sends no watermark, rows would be held for ever (Job.held_by)."""

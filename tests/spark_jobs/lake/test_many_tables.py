@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
+from py4j.finalizer import ThreadSafeFinalizer  # type: ignore[import-untyped]
 
 from tests.spark_jobs.lake.test_merge import rows
 from tests.support.dumps import write_dump
@@ -22,6 +24,7 @@ from tests.support.table import check_rows
 from tests.ticdc_bridge.cli.test_encode import found, row
 from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
+from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -330,6 +333,29 @@ def test_a_stream_finds_new_tables_and_topics(spark: SparkSession, kafka: Kafka,
     reported = Path("m.prom").read_text()
     assert f'topic="{prefix}_c"' in reported
     assert 'table="crm.orders"' in reported
+
+
+@pytest.mark.slow
+def test_a_stream_keeps_no_frame_of_its_batches(
+    spark: SparkSession, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Python holds of the JVM after a micro-batch does not grow: with each frame its plan would stay there."""
+    del spark
+    ddl()
+    topic, held = kafka.create_topic(), list[int]()
+    sent = found(messages(*(change("shop.orders", 10 + n, id=str(n % 3), note=str(n)) for n in range(12))))
+    send(kafka, topic, [replace(m, partition=0) for m in sent])
+    monkeypatch.setattr(JobMetrics, "update", lambda *_: held.append(len(ThreadSafeFinalizer.finalizers)))
+    argv = [*MERGE[:-1], "delta-spark", "--tables", "shop.orders", "--out", OUT, "--stream", "--checkpoint", "cp"]
+    argv[argv.index("in.jsonl")] = f"kafka:{topic}"
+    argv += ["--bootstrap-servers", kafka.bootstrap_servers, "--trigger", "now", "--max-per-batch", "1"]
+    gc.disable()  # of itself it looks for them now and then
+    try:
+        assert main(argv) == 0
+    finally:
+        gc.enable()
+    assert len(held) >= 12
+    assert max(held[8:12]) < max(held[2:6]) + 40  # uncollected, a batch leaves 760
 
 
 @pytest.mark.slow
