@@ -44,6 +44,10 @@ _TABLES: Mapping[str, tuple[_Row, ...]] = {
              "1 table"),
     ),
     "Lake tables": (
+        _Row("load-parquet", "`load` of a Parquet dump into Delta", "`spark.read.parquet(…).write` to Delta"),
+        _Row("load-sql", "`load` of an SQL dump into Delta"),
+        _Row("load-csv", "`load` of a CSV dump into Delta"),
+        _Row("reconcile-lake", "`reconcile`: checksums of a lake table", "a scan with `md5(concat_ws(…))`"),
         _Row("lake-merge.10000-into-10000000", "`merge`, 10,000 changes into 10 million rows", "`MERGE INTO` by hand"),
         _Row("merge-20-of-500-tables", "`merge`, 20 of 500 tables have changes", "20 tables alone"),
     ),
