@@ -39,6 +39,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _MANY = 5  # files with Spark, from which on it is worth it to warm up together
+_MANY_HELD = 2_000
+"""Objects of the JVM that Python has; a session and what imports make are some hundred."""
 RUN = pytest.StashKey[Run]()
 
 
@@ -170,9 +172,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
+def pytest_runtest_teardown() -> None:
     """Frames and streams that only cycles of Python's hold would stay in the JVM, until its heap is full of them."""
-    if "spark" in getattr(item, "fixturenames", ()):
+    py4j = sys.modules.get("py4j.finalizer")
+    if py4j is not None and len(py4j.ThreadSafeFinalizer.finalizers) > _MANY_HELD:
         gc.collect()
 
 
