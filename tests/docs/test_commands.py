@@ -114,6 +114,8 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
     for name in LINKED:
         if (ROOT / name).exists():
             (tmp_path / name).symlink_to(ROOT / name)
+    if request.node.get_closest_marker("slow"):  # a session that its jobs made would lack the jars of later tests
+        request.getfixturevalue("spark")
     with ExitStack() as stack:
         yield Place(
             tmp_path,
