@@ -316,13 +316,14 @@ def test_partitions_that_do_not_hold_their_values(
     assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
     argv = ["merge", "--format", "open", "--ddl", "ddl", "--table", "d.t", "--engine", engine, "--out"]
     partitioned = ["--partition-by", "r"]
-    for column, many, more, code in (
-        ("r", 2, partitioned, 0), ("r", 3, [], 2), ("r", 5, [], 0), ("r", 6, partitioned, 2),
-        ("b", 1, ["--partition-by", "b"], 2), ("n", 1, ["--partition-by", "n"], 2),
+    for column, many, more, reason in (
+        ("r", 2, partitioned, ""), ("r", 3, [], "empty or"), ("r", 5, [], ""), ("r", 6, partitioned, "empty or"),
+        ("b", 1, ["--partition-by", "b"], "binary"), ("n", 1, ["--partition-by", "n"], "decimal(20,10)"),
     ):  # fmt: skip
-        assert main([*argv, f"delta:{column}", *more, "--in", written(found("m")[:many])]) == code
-        said = f"column {column}, by which delta:{column} is partitioned, is " in capsys.readouterr().err
-        assert said == bool(code)
+        code = main([*argv, f"delta:{column}", *more, "--in", written(found("m")[:many])])
+        said = capsys.readouterr().err
+        assert code == (2 if reason else 0)
+        assert (f"by which delta:{column} is partitioned, is {reason}" in said) == bool(reason)
     assert [(entry["id"], entry["r"]) for entry in rows(spark, "r")] == [(0, "x"), (1, None), (3, "y")]
 
 

@@ -64,6 +64,7 @@ def test_an_hour_that_the_clocks_skip(spark: SparkSession, tmp_path: Path) -> No
     code, (found,) = compare(*words)
     assert (code, found["kind"], found["key"]) == (1, "extra", {"at": "2026-03-29 02:30:00.50"})
     assert compare(*words, "--repair")[0] == 0
+    assert compare(*words) == (0, [])
     assert [str(row["at"]) for row in spark.read.format("delta").load(str(tmp_path / "t")).collect()] == [
         "2026-03-29 03:30:00.500000"
     ]
