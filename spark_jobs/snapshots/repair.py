@@ -1,4 +1,4 @@
-"""`reconcile --repair`: rows that differ become those of a snapshot, by the rules of `load`, in one commit."""
+"""`reconcile --repair`: rows that differ become those of a snapshot, by the rules of `load`, in one commit a table."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,7 +37,8 @@ def repair_rows(
     gone = spark.createDataFrame(extra, "texts array<string>")
     deletes = snapshot.deletes(gone, [lake.columns[n].name for n in lake.keys], "texts")
     steps = schema_changes([definition], snapshot.id)
-    for target in targets:
+    # A changelog first: once the current table is mended, nobody finds what it lacks.
+    for target in reversed(targets):
         if isinstance(target, CurrentTable):
             _write(target, snapshot, deletes)
         else:

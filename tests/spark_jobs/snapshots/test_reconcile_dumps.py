@@ -53,6 +53,22 @@ def test_a_repair_stops_at_a_date_without_a_type(
 
 
 @pytest.mark.slow
+def test_a_repair_that_did_not_end(spark: SparkSession, tmp_path: Path) -> None:
+    """The changelog has what was mended, whenever a repair ends, and once."""
+    create, out, log = "CREATE TABLE `t` (`id` int PRIMARY KEY, `v` int)", f"{tmp_path}/lake", f"{tmp_path}/log"
+    first = write_dump(tmp_path / "a", 1 << 60, create, [["1", "1"], ["2", "2"]])
+    later = write_dump(tmp_path / "b", 1 << 61, create, [["1", "1"], ["2", "3"]])
+    words = ["--table", "d.t", "--changelog", f"delta:{log}"]
+    assert main(["load", "--source", first, *words, "--out", f"delta:{out}"]) == 0
+    words += ["--dump", later, "--lake", f"delta:{out}", "--wait", "0s", "--repair"]
+    for is_append_only, code in (("true", 2), ("false", 0)):
+        spark.sql(f"ALTER TABLE delta.`{out}` SET TBLPROPERTIES ('delta.appendOnly' = '{is_append_only}')")
+        assert main(["reconcile", *words]) == code
+        logged = spark.read.format("delta").load(log).where(f"_tidb_commit_ts = {1 << 61}")
+        assert [(row["_tidb_op"], row["id"], row["v"]) for row in logged.collect()] == [("R", 2, 3)]
+
+
+@pytest.mark.slow
 def test_an_hour_that_the_clocks_skip(spark: SparkSession, tmp_path: Path) -> None:
     """A DATETIME has no zone, and stays what it is in that of the changefeed."""
     create, rows = "CREATE TABLE `t` (`at` datetime(2) PRIMARY KEY, `n` int)", [["2026-03-29 03:30:00.50", "1"]]
