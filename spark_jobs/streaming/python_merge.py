@@ -1,5 +1,6 @@
 """`merge` as a function of Python programs, for batches and for `foreachBatch`: the command's work on a DataFrame."""
 
+import gc
 import os
 from collections.abc import Mapping
 from typing import Any, Literal, Required, TypedDict, Unpack
@@ -185,4 +186,6 @@ def _apply(
         raise
     except Exception as error:
         raise error_of(error) or error from error
+    finally:
+        gc.collect()  # as after each micro-batch of a stream: of the calls before, too
     return {"messages": summary.messages, "out": summary.out, **summary.tally(used=False)}
