@@ -110,8 +110,9 @@ def damages(kind: str, column: str, names: dict[str, str]) -> list[str]:
     if kind == "string":
         twin = next((n for n, k in names.items() if k == kind and n != column), column)
         return [f"concat({column}, ' ')", f"if(upper({column}) = {column}, lower({column}), upper({column}))",
-                f"nullif({column}, '')", f"coalesce({column}, '')", f"coalesce({column}, 'N')", twin, f"reverse({column})",
-                f"concat({column}, '0')", f"regexp_replace({column}, '[1-9](?=[^0-9]*$)', '0')"]  # fmt: skip
+                f"nullif({column}, '')", f"coalesce({column}, '')", f"coalesce({column}, 'N')", twin,
+                f"reverse({column})", f"concat({column}, '0')",
+                f"regexp_replace({column}, '[1-9](?=[^0-9]*$)', '0')"]  # fmt: skip
     if kind == "binary":
         return [
             f"concat({column}, X'00')",
