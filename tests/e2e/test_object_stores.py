@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
+from tests.support.dumps import DUMPS
 from tests.support.golden import ROOT, Golden
 from tests.support.s3 import KEYS, s3_server
 from tests.support.streams import send
@@ -30,6 +31,7 @@ AVRO, DEBEZIUM = Golden("avro", "evolution.ext1"), Golden("debezium", "evolution
 BAD = Message(b"k", b"\x07nope", None, 0, None, 5)
 _DECODE = "decode --format avro --schemas s3://lake/in/avro.meta.json"
 _MERGE = "merge --format avro --schemas {meta} --ddl {meta} --in s3://lake/in/avro.jsonl --table test.evo"
+_DUMP = "--table dmp.types --source-time-zone Asia/Shanghai --on-lossy flag"
 _STREAM = "--stream --trigger now --in kafka:{topic}"
 _LINES = (
     f"{_DECODE} --spark --in s3://lake/in/avro.jsonl --out s3://lake/spark/rows.jsonl",
@@ -44,6 +46,9 @@ _LINES = (
     f"decode --format debezium {_STREAM} --out s3://lake/held --checkpoint s3://lake/cp2 --dedupe",
     f"decode --format debezium {_STREAM} --out s3://lake/held --checkpoint s3://lake/cp2 --dedupe",
     f"{_MERGE} --on-error drop --out delta:s3://nobody/merged",
+    f"load {_DUMP} --source dumpling:s3://lake/dump --out delta:s3://lake/loaded --changelog delta:s3://lake/log",
+    f"load {_DUMP} --source dumpling:s3://lake/dump --out delta:s3://lake/loaded_rs --engine deltalake",
+    f"reconcile {_DUMP} --dump dumpling:s3://lake/dump --lake delta:s3://lake/loaded",
 )
 
 
@@ -53,6 +58,7 @@ def test_spark_on_s3(tmp_path: Path, kafka: Kafka, monkeypatch: pytest.MonkeyPat
     sent = [replace(m, partition=0) for m in DEBEZIUM.messages()]
     send(kafka, topic, [*sent, BAD, *sent[:2]])
     with s3_server() as (url, lake):
+        lake.put_folder(DUMPS / "sql", "dump")
         lake.put("in/avro.meta.json", AVRO.meta_file.read_bytes())
         lake.put("in/avro.jsonl", AVRO.messages_file.read_bytes())
         lake.put("in/avro.jsonl.gz", gzip.compress(AVRO.messages_file.read_bytes()))
@@ -69,7 +75,7 @@ def test_spark_on_s3(tmp_path: Path, kafka: Kafka, monkeypatch: pytest.MonkeyPat
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-4000:]
         codes = [line.split(" ", 1)[0] for line in done.stdout.splitlines()]
-        assert codes[:-1] == ["0"] * 7 + ["1", "0", "1", "0", "2"], done.stdout + done.stderr[-4000:]
+        assert codes[:-1] == ["0"] * 7 + ["1", "0", "1", "0", "2", "0", "0", "0"], done.stdout + done.stderr[-4000:]
         assert codes[-1] == str(len(sent))
         assert "s3a://nobody/merged" in done.stderr
         assert "there is no such bucket" in done.stderr
@@ -81,6 +87,8 @@ def test_spark_on_s3(tmp_path: Path, kafka: Kafka, monkeypatch: pytest.MonkeyPat
         merged = _rows(url, "lake/merged")
         assert merged
         assert merged == _rows(url, "lake/merged_rs")
+        assert _rows(url, "lake/loaded") == _rows(url, "lake/loaded_rs")
+        assert "__loading" not in " ".join(lake.keys())
         for folder, count in (("stream", len(sent) + 2), ("held", len(sent) + 1)):
             files = lake.keys(f"{folder}/")
             assert sum(lake.get(f"{folder}/{file}").count(b"\n") for file in files) == count, folder
