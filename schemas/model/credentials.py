@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _WORD: Final = re.compile(r"\S+")
-_USER_INFO: Final = re.compile(r"^([^@]*?://)?.*@", re.DOTALL)
+_USER_INFO: Final = re.compile(r"^(?!\w+://USER@HOST\b)([^@]*?://)?.*@", re.DOTALL)  # not of what an error asks for
 _NAME: Final = r"(?:password|passwd|secret|token)[\w.-]{0,40}"
 _TEXT: Final = r'"(?:[^"\\]|\\.)*"' + r"|'(?:[^'\\]|\\.)*'"
 # Where a credential may stand in a text → what stays of it.

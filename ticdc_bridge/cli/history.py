@@ -265,7 +265,7 @@ class Rebuild(HistoryCommand):
 
     def run(self) -> int:
         left = 0
-        with self.histories() as (histories, _):
+        with self.histories(reads=True) as (histories, _):
             for name in [self.changefeed] if self.changefeed else [feed.name for feed in histories.changefeeds()]:
                 histories.changefeed(name)
                 done = histories.rebuild(name, everything=self.everything)

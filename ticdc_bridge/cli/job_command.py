@@ -25,6 +25,10 @@ class JobCommand(BaseCommand):
                 if isinstance(value, Path):
                     check_is_path(str(value), f"--{name.replace('_', '-')}")
                     setattr(self, name, path_of(value))
+            if url := getattr(self, "lineage", None):
+                from ticdc_bridge.clients.http import HttpClient
+
+                HttpClient(url, "--lineage")  # refuses what is no URL
             return self.run()
         except BridgeError as error:
             return refuse(error)

@@ -32,8 +32,8 @@ from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayo
 OPTION: Final = "--file"
 COMMANDS: Final = ("load", "merge", "reconcile", "decode", "transcode")
 _ALIASES: Final = {"source": "in", "target": "out"}
-_SOURCES: Final = {"in", "topics"}
-"""Of which a job has one."""
+_ONE_OF: Final = ({"in", "topics"}, {"table", "tables"})
+"""Options of which a job has one."""
 _ENTRIES: Final = "table"
 _LAYOUT: Final = ("partition-by", "cluster-by")
 _OUTPUT_KEYS: Final = ("target", "changelog", "versions")
@@ -75,13 +75,13 @@ def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[li
         if name.startswith("--") and name != OPTION
     }
     typed = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
-    typed |= _SOURCES if typed & _SOURCES else set()
+    typed = typed.union(*(names for names in _ONE_OF if typed & names))
     added: list[str] = []
     for key, value in {**document, **section}.items():
         name = _option_name(key, command, options)
         if name not in options:
-            near = get_close_matches(name, [*options, *_ALIASES], 1)
-            advice = f"; did you mean {near[0]}?" if near else ""
+            near = get_close_matches(name, [*options, *_ALIASES, *COMMANDS], 1)
+            advice = f"; did you mean {f'[{near[0]}]' if near[0] in COMMANDS else near[0]}?" if near else ""
             raise SetupError("USAGE", details=f"{path}: {command} has no option {key!r}{advice}")
         if name not in typed:
             added += _words(name, options[name], value, path)

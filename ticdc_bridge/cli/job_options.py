@@ -237,7 +237,7 @@ class JobOptions(Lineage, SparkConf, Reading):
     on_lossy: Literal["error", "flag"] | None = on_lossy("error")
     dead_letter: str | None = option(
         ERRORS, "FILE|kafka:TOPIC",
-        "Where messages that fail go, with the reason. Default: OUT.dead.jsonl; for a stream the folder OUT.dead.",
+        "Where failed messages go, with the reason. Default: OUT.dead.jsonl; stream: OUT.dead; decode to lines: none.",
     )  # fmt: skip
     spark: bool = flag(SPARK, "--spark", "Run in Spark, with the same result.")
     master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=with_retries)

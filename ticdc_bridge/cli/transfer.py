@@ -170,5 +170,7 @@ class Import(Transfer):
         from ticdc_bridge.service.migration.transfer import move, verify
 
         options, source = self.options(), choose_source("SOURCE", self.location, self.source)
+        if self.to and self.store:
+            raise SetupError("USAGE", details="--to URL and --store URL are two targets: give one of them")
         target = self.to or read_settings(store=self.store).store
         return verify(source, target, options) if self.verify else move("import", source, target, options)

@@ -17,12 +17,12 @@ from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_na
 
 # ---- wrong usage
 _WRONG: tuple[tuple[list[str], str], ...] = (
-    (["--time-zone", "Mars/Olympus"], "Mars/Olympus"),
+    (["--time-zone", "Mars/Olympus"], "--time-zone: no time zone 'Mars/Olympus'"),
     (["--registry-wait", "soon"], ""),
     (["--schemas", "no.jsonl"], "no.jsonl"),
     (["--ddl", "ddl.jsonl"], "--ddl"),
     (["--ddl", "no.jsonl"], "no.jsonl"),
-    (["--from-options", "bad.json"], "bad.json"),
+    (["--from-options", "bad.json"], "--from-options bad.json: not JSON"),
     (["--from-options", "list.json"], "object"),
     (["--from-options", "unknown.json"], "avro_decimal"),
     (["--from-options", "type.json"], "true or false"),
@@ -68,6 +68,8 @@ _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--ddl", "latin1.json"], "neither UTF-8 nor UTF-16"),
     (["--ddl", "numbers.jsonl"], "--ddl"),
     (["--kafka-config", "latin1.json", "--in", "kafka:T"], "not UTF-8"),
+    (["--lineage", "localhost:8081"], "--lineage 'localhost:8081': http://host:port"),
+    (["--patience", "soon"], "--patience soon: 5s"),
     (["--trigger", "soon"], "--trigger soon: 5s"),
     (["--tables", "bills"], "a dot is missing, write db.table; definitions are given by --ddl"),
     (["--tables", "stream"], "definitions are given by --ddl"),
@@ -132,6 +134,17 @@ def test_schemas_win_over_a_registry(capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setenv("BRIDGE_REGISTRY", "http://127.0.0.1:9")
     assert main(_avro()) == 0
     assert "--registry" not in capsys.readouterr().err
+
+
+def test_what_the_target_lacks_is_named_by_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [word if word != "--format" else "--from" for word in ["transcode", *_avro()[1:]]]
+    for words, reported in (
+        (["--to-schemas", "no.jsonl"], "error USAGE: --to-schemas no.jsonl: No such file"),
+        (["--to-registry", "h"], "error USAGE: --to-registry 'h': http://host:port"),
+        (["--to-options", "no.json"], "error USAGE: --to-options no.json: No such file"),
+    ):
+        assert main([*argv, "--to", "avro", "--time-zone", "UTC", *words]) == 2
+        assert capsys.readouterr().err.startswith(reported)
 
 
 @pytest.mark.parametrize("rule", ["{schema", "a}b", "{nope}", "{}"])

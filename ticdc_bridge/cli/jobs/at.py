@@ -55,10 +55,10 @@ class At(SparkConf):
             raise SetupError("USAGE", details="--time and --commit-ts are two times: give one of them")
         time = milliseconds("--time", self.time)
         commit_ts = self.commit_ts if time is None else ms_to_tso(time + 1) - 1  # the last of the millisecond
-        settings = spark_settings(self, True, text)
+        settings, choice = spark_settings(self, True, text), TableChoice.of(self.tables or ["*.*"])
         spark = tables.session(settings, [location.format], by=AUTO)
         if self.consistent is not None:
-            choice, readings = TableChoice.of(self.tables or ["*.*"]), read_points(spark, location, commit_ts)
+            readings = read_points(spark, location, commit_ts)
             self._print([r for r in readings if choice.takes(TableId(*r.table.split(".", 1)))])
         else:
             self._print([read_commits(spark, location, commit_ts)])

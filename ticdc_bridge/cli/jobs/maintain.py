@@ -44,9 +44,7 @@ class Maintain(SparkConf):
         if self.keep_changes is not None:
             days = ceil(seconds(self.keep_changes, "--keep-changes") / _DAY)
         if keep < _DAY or (days is not None and days * _DAY < keep):
-            details = (
-                "--keep is at least 1d, --keep-changes at least as long: else a change sent again could come twice"
-            )
+            details = "--keep is at least 1d, --keep-changes at least as long: else a repeated change could come twice"
             raise SetupError("USAGE", details=details)
         formats = sorted({location.format for location in locations.values()})
         spark = tables.session(spark_settings(self, True, *locations), formats, by=self.engine)

@@ -104,9 +104,7 @@ class Merge(TableSelection, JobOptions):
             details = f"{' and '.join(outputs)}: all of them name {{schema}} and {{table}}, or none"
             raise SetupError("USAGE", details=details)
         if self.current is None and any(entry.location for entry in self.outputs):
-            details = (
-                "[[table]]: target is for the current table, and this job writes none: give --out, or leave target out"
-            )
+            details = "[[table]]: target is for the current table, and this job writes none: give --out or omit target"
             raise SetupError("USAGE", details=details)
         if self.order == "offset" and (self.versions or any(entry.versions for entry in self.outputs)):
             details = "--versions needs the changes' commit_ts: it can't be given with --order offset"

@@ -41,7 +41,7 @@ Exit codes:
     dump: str | None = option(INPUT, "DUMP", "dumpling:DIR-OR-URL (SQL, CSV or Parquet), instead of --tidb.")
     chunk: int = option(INPUT, "ROWS", "Rows of one statement in TiDB.", min=1, default=200_000)
     sample: int = option(
-        INPUT, "N", "Compare N ranges of --chunk rows, chosen at random. Default: all rows.", min=0, default=0
+        INPUT, "N", "Compare N ranges of --chunk rows, chosen at random; 0: all rows.", min=0, default=0
     )
     out: str = option(OUTPUT, "FILE|-", "Where the rows that differ go, as JSON lines.", default="-")
     wait: str = option(
@@ -81,9 +81,9 @@ Exit codes:
         pause = None if self.every is None else seconds(self.every, "--every")
         if pause is None:
             metrics.check(self.metrics)
-        spark = session_of(job, spark_settings(self, True, self.lake, *job.more_locations), self.lake, None)
         name = self.job or "reconcile"
         gauges = metrics.JobMetrics(self.metrics, name, self.metrics_host)
+        spark = session_of(job, spark_settings(self, True, self.lake, *job.more_locations), self.lake, None)
         head = lineage.head_of(name, "reconcile", reconcile_job.source, self.lake, job)
 
         def report(table: dict[str, Any]) -> None:
