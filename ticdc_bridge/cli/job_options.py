@@ -141,7 +141,7 @@ class Reading(SchemaOptions, KafkaOptions):
         parser=definition_source
     )  # fmt: skip
     history: str | None = _url(DEFINITIONS, "Table definitions from the history of this service, instead of a file.")
-    changefeed: str | None = option(DEFINITIONS, "NAME", "Whose history, where the service has several.")
+    changefeed: str | None = option(DEFINITIONS, "NAME", "The history's changefeed, if the service has several.")
     ddl_time_zone: str | None = DDL_ZONE
     time_zone: str | None = option(INPUT, "ZONE", "Time zone of the changefeed. Default: UTC, with a warning.")
     from_options: Path | None = option(INPUT, "FILE", "Options of the format read, as JSON.")

@@ -19,8 +19,8 @@ class At(SparkConf):
     """Show how to read lake tables as they were at one time: version, columns, and SQL for Spark, DuckDB and Trino.
 
     --consistent reads the table that `merge --consistent` writes: all tables at the newest resolved ts up to the time.
-    --lake reads what one table says itself: row versions and a changelog are exact to the row, a current table to the
-    micro-batch whose commit says its commit_ts. Without a time: the newest.
+    --lake reads one table alone: row versions and a changelog are exact to the row, a current table to the
+    micro-batch, whose commit has its commit_ts. Without a time: the newest.
 
     Examples:
       ticdc-bridge at --consistent delta:/lake/_consistent --time 2026-11-26T10:00:00Z --format sql

@@ -27,7 +27,7 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     Each row has `_commit_ts` = the TSO. It replaces no newer row and brings back no key that was deleted later, so load
     and merge may come in either order. The same load again changes nothing.
 
-    Start the changefeed at the TSO that `load` prints (cdc cli changefeed create --start-ts=TSO), or before it. Where
+    Start the changefeed at the TSO that `load` prints (cdc cli changefeed create --start-ts=TSO), or before it. If
     it runs already, --in kafka:TOPIC checks that it began in time.
 
     Examples:

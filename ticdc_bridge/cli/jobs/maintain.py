@@ -14,8 +14,8 @@ _DAY = 86_400.0
 class Maintain(SparkConf):
     """Compact lake tables, and remove what is too old to be needed: versions, deleted keys, changes.
 
-    A stream may write the tables meanwhile. --keep is longer than the changefeed may go back (its gc-ttl), than Kafka
-    keeps messages, and than readers need old versions. A change that comes later than that stops merge.
+    A stream may write the tables meanwhile. Choose --keep longer than the changefeed can go back (its gc-ttl), Kafka
+    keeps messages, and readers need old versions. A change that comes later than that stops merge.
 
     Examples:
       ticdc-bridge maintain --table-at delta:/lake/shop/orders --table-at delta:/lake/shop/items --keep 14d

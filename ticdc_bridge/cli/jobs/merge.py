@@ -28,7 +28,7 @@ class Merge(TableSelection, JobOptions):
     table's DDL: from --ddl, from --history, or from DDL in the topic. Without them (Avro) they follow the registered
     schemas, in which a rename looks like a drop plus an add: columns are added, never removed.
 
-    delta:PATH is written by delta-spark, or by deltalake (pip install deltalake) where Delta's jars can't be fetched:
+    delta:PATH is written by delta-spark, or by deltalake (pip install deltalake) if Delta's jars can't be fetched:
     deltalake writes the table anew when a column is renamed, dropped or gets another type.
 
     iceberg:CATALOG.DB.TABLE is written by Iceberg's Spark runtime. The catalog is configured in Spark by --conf.
