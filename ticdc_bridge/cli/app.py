@@ -173,10 +173,9 @@ def _missing(error: ImportError, name: str) -> str:
 
 # ---- wrong usage
 _PLAIN: Final = {
-    r"Input should be a valid integer.*": "a whole number is needed",
     r"Input should be greater than or equal to (.*)": r"\1 or more is needed",
     r"Input should be less than or equal to (.*)": r"\1 or less is needed",
-    r"Input should be (.*)": r"\1 is needed",
+    r"Input should be (.*?)(, unable .*)?$": r"\1 is needed",
     r"Got unexpected extra argument\(s\) \((.*)\)": r"\1: this is one word too many",
 }
 

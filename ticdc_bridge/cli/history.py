@@ -102,10 +102,9 @@ class Snapshot(HistoryCommand):
         INPUT, "[DB.]TABLE", "The table's name, if the source has another. With --ddl: only this table.", default=""
     )
     ddl: str | None = option(
-        DEFINITIONS,
-        "SOURCE",
+        DEFINITIONS, "SOURCE",
         "Many tables at once: a file of SQL or DDL, a dump's folder, or mysql://USER@HOST:4000/DB.",
-    )
+    )  # fmt: skip
     subject: str | None = option(None, "SUBJECT", "A registered subject, which describes the table in part.")
     version: int | None = option(None, "N", "The subject's version. [the newest]")
     message: str | None = option(None, "FILE", "A message that describes it: one line, key_b64, value_b64.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ticdc_bridge.cli.options import BaseCommand
+from ticdc_bridge.schemas.model.credentials import mask_passwords
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.spark_jobs.io.locations import check_is_path
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
@@ -21,14 +22,14 @@ class JobCommand(BaseCommand):
 
     def end(self) -> int | None:
         try:
+            from ticdc_bridge.clients.http import HttpClient
+
             for name, value in vars(self).items():  # an option that takes a file or folder, also of an object store
                 if isinstance(value, Path):
                     check_is_path(str(value), f"--{name.replace('_', '-')}")
                     setattr(self, name, path_of(value))
-            if url := getattr(self, "lineage", None):
-                from ticdc_bridge.clients.http import HttpClient
-
-                HttpClient(url, "--lineage")  # refuses what is no URL
+                elif name == "lineage" and value is not None:
+                    HttpClient(value, "--lineage")  # refuses what is no URL
             return self.run()
         except BridgeError as error:
             return refuse(error)
@@ -51,5 +52,5 @@ class JobCommand(BaseCommand):
 
 def refuse(error: BridgeError, more: str = "") -> int:
     """Says why a job can't start or go on. The exit code."""
-    print(f"error {error.code}: {error.detail}{more}", file=sys.stderr)
+    print(f"error {error.code}: {mask_passwords(error.detail)}{more}", file=sys.stderr)
     return 2

@@ -14,7 +14,6 @@ name = "shop.orders"
 target = "delta:/lake/orders"    # and changelog, versions, partition-by, cluster-by
 """
 
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -24,6 +23,7 @@ from typing import Any, Final
 import typer
 
 from ticdc_bridge.cli.app import Command
+from ticdc_bridge.cli.job_command import refuse
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
@@ -46,8 +46,7 @@ class JobFileCommand(Command):
         try:
             args, ctx.meta[OPTION] = with_file(args, str(ctx.info_name), self.get_params(ctx))
         except SetupError as error:
-            print(f"error {error.code}: {error.detail}", file=sys.stderr)
-            raise typer.Exit(2) from None
+            raise typer.Exit(refuse(error)) from None
         return super().parse_args(ctx, args)
 
 

@@ -44,8 +44,7 @@ def read_settings(**explicit: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in explicit.items() if value is not None})
     except ValidationError as error:
-        entries = ((_setting_name(entry["loc"], explicit), entry["msg"]) for entry in error.errors())
-        exit_with("; ".join(f"{name}: {plain_words(text)}" for name, text in entries))
+        exit_with("; ".join(f"{_setting_name(e['loc'], explicit)}: {plain_words(e['msg'])}" for e in error.errors()))
 
 
 def _setting_name(path: tuple[int | str, ...], explicit: Mapping[str, Any]) -> str:

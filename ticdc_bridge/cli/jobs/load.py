@@ -61,10 +61,9 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     replace: bool = flag(OUTPUT, "--replace", "Remove keys that the snapshot lacks and that are not newer.")
     dry_run: bool = flag(OUTPUT, "--dry-run", "Print what would be loaded, and what would stop it.")
     dead_letter: str | None = option(
-        ERRORS,
-        "FILE",
+        ERRORS, "FILE",
         "File for rows with a value that does not fit its column's type. Without it, such a row stops the load.",
-    )
+    )  # fmt: skip
     reader_features: Literal["minimal", "full"] = READER_FEATURES
     json: bool = AS_JSON
 

@@ -118,8 +118,7 @@ class Merge(TableSelection, JobOptions):
             read, None, None, self.on_error, merge=self.engine, at_once=self.at_once, current=self.current is not None,
             changelog=self.changelog, versions=self.versions, without_key=self.without_key, outputs=self.outputs,
             order=self.order, layout=TableLayout.of(self.partition_by, self.cluster_by),
-            on_partition_drop=self.on_partition_drop, ddl_zone=self.ddl_time_zone or "",
-            consistent=self.consistent,
+            on_partition_drop=self.on_partition_drop, ddl_zone=self.ddl_time_zone or "", consistent=self.consistent,
         )  # fmt: skip
         return run_job(self, job, statements_of(self.ddl, default_database(self)))
 

@@ -59,6 +59,7 @@ Exit codes:
 
         from ticdc_bridge.cli.codec_arguments import chosen_tables, seconds, spark_settings
         from ticdc_bridge.cli.options import check_zone
+        from ticdc_bridge.schemas.model.credentials import mask_passwords
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.snapshots.load_job import snapshot_config
@@ -84,7 +85,7 @@ Exit codes:
         name = self.job or "reconcile"
         gauges = metrics.JobMetrics(self.metrics, name, self.metrics_host)
         spark = session_of(job, spark_settings(self, True, self.lake, *job.more_locations), self.lake, None)
-        head = lineage.head_of(name, "reconcile", reconcile_job.source, self.lake, job)
+        head = lineage.head_of(name, "reconcile", mask_passwords(reconcile_job.source), self.lake, job)
 
         def report(table: dict[str, Any]) -> None:
             lineage.send(self.lineage, {**head, "tables": [table]})
