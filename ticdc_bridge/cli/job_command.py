@@ -22,13 +22,13 @@ class JobCommand(BaseCommand):
 
     def end(self) -> int | None:
         try:
-            from ticdc_bridge.clients.http import HttpClient
-
             for name, value in vars(self).items():  # an option that takes a file or folder, also of an object store
                 if isinstance(value, Path):
                     check_is_path(str(value), f"--{name.replace('_', '-')}")
                     setattr(self, name, path_of(value))
                 elif name == "lineage" and value is not None:
+                    from ticdc_bridge.clients.http import HttpClient
+
                     HttpClient(value, "--lineage")  # refuses what is no URL
             return self.run()
         except BridgeError as error:
