@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 _WORD: Final = re.compile(r"\S+")
-_USER_INFO: Final = re.compile(r"^([^@]*?://)?.*@", re.DOTALL)
+_USER_INFO: Final = re.compile(r"^(?!\w+://USER@HOST\b)([^@]*?://)?.*@", re.DOTALL)  # not of what an error asks for
 _NAME: Final = r"(?:password|passwd|secret|token)[\w.-]{0,40}"
 _TEXT: Final = r'"(?:[^"\\]|\\.)*"' + r"|'(?:[^'\\]|\\.)*'"
 # Where a credential may stand in a text → what stays of it.
@@ -14,6 +15,8 @@ _SECRETS: Final = (
     (re.compile(rf"({_NAME}\s{{0,4}}=\s{{0,4}})(?:{_TEXT}|[^\s&]+)", re.IGNORECASE), r"\1***"),
     (re.compile(rf"""({_NAME}["']\s{{0,4}}:\s{{0,4}})(?:{_TEXT})""", re.IGNORECASE), r"\1***"),
 )
+mask_passwords: Final = partial(re.compile(r"(:/{1,2})[^\s/:@]*:\S*@").sub, r"\1***@")
+"""A text without NAME:PASSWORD@ in its URLs; abfs://CONTAINER@ACCOUNT stays."""
 _SECRET_SETTING: Final = re.compile(r"password|passwd|secret|token|jaas|\.key\b", re.IGNORECASE)
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from ticdc_bridge.schemas.model.credentials import mask_url
+
 READY: Final = 0
 NOT_READY: Final = 1
 USAGE: Final = 2
@@ -53,7 +55,7 @@ def address_of_url(url: str) -> Address:
     """Raises ValueError for what is no http://HOST:PORT or https://HOST:PORT."""
     split_url = urlsplit(url)
     if split_url.scheme not in ("http", "https") or not split_url.hostname:
-        raise ValueError(f"--url {url}: http://HOST:PORT or https://HOST:PORT is needed")
+        raise ValueError(f"--url {mask_url(url)}: http://HOST:PORT or https://HOST:PORT is needed")
     is_tls = split_url.scheme == "https"
     return Address(split_url.hostname, split_url.port or (443 if is_tls else 80), is_tls)
 

@@ -452,7 +452,7 @@ def _check_known(
     queries: HistoryQueries, feed: HistoryState, before: HistoryPosition, db: str | None, table: str | None
 ) -> None:
     if table and not db:
-        raise RegistryError("UNPROCESSABLE", details=f"which database is table {table} in? Give db too")
+        raise RegistryError("UNPROCESSABLE", details=f"which database is table {table} in? Give the database too")
     if db is None:
         return
     row = queries.name(key_of((db, table)), before) if table else queries.any_name(db.lower(), before)

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import tso_physical_ms
 from ticdc_bridge.schemas.model.names import quote_name
@@ -326,8 +327,8 @@ def _literal(text: str | None, column: Column) -> str:
 
 # ---- all tables
 def source_of(tidb: str | None, dump: str | None) -> str:
-    """The source as `read_source` takes it. SetupError USAGE where it is not one of both."""
-    if (tidb is None) is (dump is None):
+    """The source as `read_source` takes it. SetupError USAGE where it is not one of both, or of another form."""
+    if not (is_server(tidb or "") if dump is None else tidb is None and dump.startswith(PREFIX)):
         details = f"compare with what? Give --tidb mysql://USER@HOST:PORT or --dump {PREFIX}DIR-OR-URL"
         raise SetupError("USAGE", details=f"reconcile: {details}")
     return tidb or dump or ""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, Final
 
 from ticdc_bridge.schemas.columnar.dump_reader import TextForm
@@ -67,6 +68,8 @@ class TidbServer:
         except ValueError as error:
             raise SetupError("USAGE", details=f"TiDB's URL: {error}") from error
         if file := os.environ.get(CA):
+            if not Path(file).is_file():
+                raise SetupError("USAGE", details=f"{CA}: there is no file {file}")
             address = replace(address, tls={"ca": file, "verify_mode": "required", "check_hostname": True})
         if at is not None and not 0 < at <= MAX_TSO:
             raise SetupError("USAGE", details=f"--at {at}: a TSO is needed (physical ms << 18 | logical)")

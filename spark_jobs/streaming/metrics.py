@@ -16,7 +16,7 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK, _LAST_PORT = "127.0.0.1", 65535
 PIPELINE, TABLE, TOPIC = "pipeline", "table", "topic"
 _NO_LAG: Mapping[str, int] = MappingProxyType({})
 
@@ -40,11 +40,11 @@ class JobMetrics:
             for name, text, more in rows:
                 self._series[name] = kind(f"bridge_job_{name}", text, [PIPELINE, *more], registry=registry)
         if destination.startswith(":"):
-            if not destination[1:].isdigit():
-                raise SetupError("USAGE", details=f"--metrics {destination}: a file or :PORT is needed")
+            if not destination[1:].isdigit() or int(destination[1:]) > _LAST_PORT:
+                raise SetupError("USAGE", details=f"--metrics {destination}: a file or :PORT (0 to 65535) is needed")
             try:
                 start_http_server(int(destination[1:]), host, registry)
-            except (OSError, OverflowError) as error:
+            except OSError as error:
                 where = destination if host == LOOPBACK else f"{destination} --metrics-host {host}"
                 raise SetupError("USAGE", details=f"--metrics {where}: {reason_of(error)}") from error
 
@@ -122,6 +122,6 @@ _SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 def check(destination: str | None) -> None:
     """SetupError USAGE for a place that a run that ends can't write: a port would end with it."""
     if destination is not None and destination.startswith(":"):
-        raise SetupError("USAGE", details="--metrics :PORT goes with --stream; a run that ends writes a file")
+        raise SetupError("USAGE", details="--metrics :PORT goes with --stream or --every: give a file")
     if destination is not None and (Path(destination).is_dir() or not Path(destination).absolute().parent.is_dir()):
         raise SetupError("USAGE", details=f"--metrics {destination}: it is a folder, or in a folder that is not there")

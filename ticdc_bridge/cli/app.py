@@ -70,7 +70,8 @@ class Command(TyperCommand):
             is_argument = isinstance(param, TyperArgument)
             panel = "Arguments" if is_argument else getattr(param, "rich_help_panel", None) or "Options"
             if (record := param.get_help_record(ctx)) is not None:
-                panels.setdefault(panel, []).append(record)
+                text = re.sub(r"(; )?\d*<?=?x[<>]=\d+(?=\])", "", record[1])  # bounds: an error names them
+                panels.setdefault(panel, []).append((record[0], text))
         for panel in sorted(panels, key=lambda name: PANELS.index(name) if name in PANELS else len(PANELS)):
             with formatter.section(panel):
                 formatter.write_dl(panels[panel], col_max=34)
@@ -171,6 +172,19 @@ def _missing(error: ImportError, name: str) -> str:
 
 
 # ---- wrong usage
+_PLAIN: Final = {
+    r"Input should be greater than or equal to (.*)": r"\1 or more is needed",
+    r"Input should be less than or equal to (.*)": r"\1 or less is needed",
+    r"Input should be (.*?)(, unable .*)?$": r"\1 is needed",
+    r"Got unexpected extra argument\(s\) \((.*)\)": r"\1: this is one word too many",
+}
+
+
+def plain_words(text: str) -> str:
+    """What Typer and pydantic say is wrong, in the words of the other errors."""
+    return next((re.sub(theirs, ours, text) for theirs, ours in _PLAIN.items() if re.match(theirs, text)), text)
+
+
 def _usage_text(error: TyperException, command: str) -> str:
     """What is wrong, and where the help is."""
     if error.message.startswith("Usage: "):  # the help of a group without a command
@@ -179,7 +193,7 @@ def _usage_text(error: TyperException, command: str) -> str:
     param = getattr(error, "param", None)
     path = ctx.command_path if ctx is not None else command
     name = param and (param.opts[0] if param.opts[0].startswith("-") else param.metavar or param.name)
-    text = error.message.removeprefix("Value error, ").rstrip(".")
+    text = plain_words(error.message.removeprefix("Value error, ").rstrip("."))
     if hasattr(error, "possibilities"):  # an option that there is not
         known = [
             option

@@ -122,6 +122,8 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
         if len(used := [name for name, value in sources.items() if value]) > 1:
             ways = "--registry URL, --store URL or --ddl SOURCE"
             raise SetupError("USAGE", details=f"the tables come from one place: {ways}, not {' and '.join(used)}")
+        if self.schemas and not self.ddl:
+            raise SetupError("USAGE", details="--schemas FILE goes with --ddl SOURCE")
         if self.store or self.ddl:
             with self._open_local() as answer:
                 form: dict[str, Any] = answer(CheckRequest(**request, changefeed=read_files(**feed)))

@@ -20,14 +20,14 @@ from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.credentials import mask_url
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError, hints_as
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.io.archive_files import archive_files
-from ticdc_bridge.spark_jobs.io.locations import KafkaClient, check_different, table_location_of
+from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, KafkaClient, check_different, table_location_of
 from ticdc_bridge.spark_jobs.io.storage_sink import schema_files
 from ticdc_bridge.spark_jobs.pipeline import arguments
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
@@ -50,8 +50,8 @@ def read_config(args: Reading, on_lossy: str, warn: bool = False) -> CodecConfig
     """The side read. SetupError USAGE, REGISTRY_UNREACHABLE. warn: where the zone matters and is not given."""
     format_ = format_named(args.format)
     schemas = _schemas_read(args, format_)
-    file_options = options_file(args.from_options)
-    zone = args.time_zone or file_options.pop("time_zone", None)
+    file_options = options_file(args.from_options, "--from-options")
+    zone = cli_options.check_zone("--time-zone", args.time_zone) or file_options.pop("time_zone", None)
     zone = zone or zone_of_meta(args.schemas, args.ddl, args.from_options, getattr(args, "to_options", None))
     verify = getattr(args, "verify_checksum", False)
     matters = warn or (verify and args.format in ("avro", "auto"))  # the sum is over UTC
@@ -112,16 +112,14 @@ def write_config(args: Encode | Transcode, read: CodecConfig) -> CodecConfig:
     """The side written. Without --to-registry or --to-schemas it is that of the side read."""
     schemas = read.schemas
     if args.to_registry or args.to_schemas:
-        schemas = schemas_of(args.to_registry, args.to_schemas, registry_wait(args), FORMATS[args.to])
+        with hints_as({Hint.REGISTRY: "--to-registry", Hint.SCHEMAS: "--to-schemas"}):
+            schemas = schemas_of(args.to_registry, args.to_schemas, registry_wait(args), FORMATS[args.to])
     elif read.format == PLAIN or not format_named(read.format).needs_schemas:
         schemas = schemas_of(args.registry, args.schemas, registry_wait(args), FORMATS[args.to])
-    file_options = options_file(args.to_options)
-    zone = (
-        file_options.pop("time_zone", None) or zone_of_meta(args.to_options, args.to_schemas) or read.options.time_zone
-    )
-    on_lossy = args.on_lossy or file_options.pop("on_lossy", "error")
-    file_options.pop("on_lossy", None)
-    options = Options.of(file_options, time_zone=zone, on_lossy=on_lossy)
+    given = options_file(args.to_options, "--to-options")
+    zone = given.pop("time_zone", None) or zone_of_meta(args.to_options, args.to_schemas) or read.options.time_zone
+    on_lossy = given.pop("on_lossy", "error")
+    options = Options.of(given, time_zone=zone, on_lossy=args.on_lossy or on_lossy)
     return CodecConfig(args.to, schemas, options, strategy=args.subject_strategy)
 
 
@@ -143,7 +141,8 @@ def choose_tables(args: Decode | Merge | Transcode) -> TableChoice | None:
     choice = TableChoice.of(args.tables) if args.tables else None
     if files := [pattern for pattern in args.tables if DEFINITION_FILE.search(pattern)]:
         print(f"warning: --tables {files[0]} is a filter of tables; definitions are given by --ddl", file=sys.stderr)
-    typed = args.command == "merge" or (args.command == "decode" and _takes_single_table(args.out))
+    takes_one = args.out.startswith(TABLE_PREFIXES) or args.out.endswith((".parquet", ".avro"))
+    typed = args.command == "merge" or (args.command == "decode" and takes_one)
     if choice is not None and choice.only and typed and not many:
         args.table = choice.only
         return None
@@ -153,10 +152,6 @@ def choose_tables(args: Decode | Merge | Transcode) -> TableChoice | None:
         details = f"--tables {choice} may be several tables: name their places with {{schema}} and {{table}} in --out"
         raise SetupError("USAGE", details=details)
     return choice
-
-
-def _takes_single_table(location: str) -> bool:
-    return location.startswith(("delta:", "iceberg:")) or location.endswith((".parquet", ".avro"))
 
 
 def default_database(args: Reading) -> str:
@@ -182,7 +177,7 @@ def tables_of(args: Reading) -> TableSource | None:
 def schemas_of(registry: str | None, file: Path | None, wait: float, of: Format) -> Schemas:
     """Where schemas come from. SetupError USAGE, REGISTRY_UNREACHABLE."""
     if file is not None and registry and registry != with_login(os.environ.get("BRIDGE_REGISTRY", "")):
-        print(f"warning: --schemas {file} is used; --registry {mask_url(registry)} is not asked", file=sys.stderr)
+        print(f"warning: {Hint.SCHEMAS} {file} is used, {Hint.REGISTRY} {mask_url(registry)} is not", file=sys.stderr)
     return arguments.schemas_at(of, registry or None, file, of.name, wait)
 
 
@@ -233,14 +228,14 @@ def seconds(text: str, option: str) -> float:
         raise SetupError("USAGE", details=f"{option} {error}") from None
 
 
-def options_file(path: Path | None) -> dict[str, Any]:
+def options_file(path: Path | None, option: str) -> dict[str, Any]:
     """Options as JSON: the object itself, or the `options` of a golden's meta.json."""
     if path is None:
         return {}
-    document = _json_file(path)
+    document = _json_file(path, f"{option} ")
     options = document.get("options", document)
     if not isinstance(options, dict):
-        raise SetupError("USAGE", details=f"{path}: a JSON object of options is needed")
+        raise SetupError("USAGE", details=f"{option} {path}: a JSON object of options is needed")
     return dict(options)
 
 
@@ -255,22 +250,21 @@ def zone_of_meta(*paths: Path | str | None) -> str | None:
     return None
 
 
-def _json_file(path: Path) -> dict[str, Any]:
+def _json_file(path: Path, option: str = "") -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise SetupError("USAGE", details=f"{path}: not JSON: {reason_of(error)}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        what = "" if isinstance(error, OSError) else "not JSON: "
+        raise SetupError("USAGE", details=f"{option}{path}: {what}{reason_of(error)}") from error
     if not isinstance(document, dict):
-        raise SetupError("USAGE", details=f"{path}: a JSON object is needed")
+        raise SetupError("USAGE", details=f"{option}{path}: a JSON object is needed")
     return document
 
 
 def chosen_tables(args: SnapshotOptions, locations: dict[str, str | None]) -> tuple[TableChoice, dict[str, str]]:
     """--table or --tables, and the tables of the lake as `table_outputs` has them. SetupError USAGE."""
     if (args.table is None) is (not args.tables):
-        details = f"{args.command}: which tables? Give --table DB.TABLE or --tables PATTERNS"
+        details = f"{args.command}: which tables? Give --table DB.TABLE or --tables PATTERNS, one of them"
         raise SetupError("USAGE", details=details)
     choice = TableChoice.of(args.tables) if args.table is None else TableChoice.of_table(table_id(args.table))
     outputs = table_outputs(args.command, args.table, locations)
@@ -289,7 +283,7 @@ def table_outputs(command: str, table: str | None, locations: dict[str, str | No
         raise SetupError("USAGE", details=f"{command}: where to? {details}")
     for name, location in outputs.items():
         if table_location_of(location) is None:
-            raise SetupError("USAGE", details=f"{command} writes {name} delta:PATH or iceberg:CATALOG.DB.TABLE")
+            raise SetupError("USAGE", details=f"{name} {location}: delta:PATH or iceberg:CATALOG.DB.TABLE is needed")
         if is_rule(location):
             check_rule(location, name)
     check_different(locations)

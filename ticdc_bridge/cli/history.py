@@ -65,7 +65,7 @@ class HistoryCommand(StoreOptions, ServiceCommand):
     """A command on a store's histories."""
 
     wrong: ClassVar = (OSError, ValueError)
-    changefeed: str | None = option(DEFINITIONS, "NAME", "The history it is for. [the only one]")
+    changefeed: str | None = option(DEFINITIONS, "NAME", "The changefeed whose history is meant. [the only one]")
 
     @contextmanager
     def histories(self, *, reads: bool = False) -> Iterator[tuple[HistoryStore, RegistryView]]:
@@ -89,7 +89,7 @@ class HistoryCommand(StoreOptions, ServiceCommand):
 class Snapshot(HistoryCommand):
     """Give a history that began in the middle the definition of a table, or of many, at a commit_ts.
 
-    Without --at, tables of a live TiDB are valid from the time they were read. Exit code 0; 2 where the snapshot
+    Without --at, tables of a live TiDB are valid from the time they were read. Exit code 0; 2 if the snapshot
     can't be read.
 
     Examples:
@@ -102,10 +102,9 @@ class Snapshot(HistoryCommand):
         INPUT, "[DB.]TABLE", "The table's name, if the source has another. With --ddl: only this table.", default=""
     )
     ddl: str | None = option(
-        DEFINITIONS,
-        "SOURCE",
+        DEFINITIONS, "SOURCE",
         "Many tables at once: a file of SQL or DDL, a dump's folder, or mysql://USER@HOST:4000/DB.",
-    )
+    )  # fmt: skip
     subject: str | None = option(None, "SUBJECT", "A registered subject, which describes the table in part.")
     version: int | None = option(None, "N", "The subject's version. [the newest]")
     message: str | None = option(None, "FILE", "A message that describes it: one line, key_b64, value_b64.")
@@ -219,7 +218,7 @@ class Export(HistoryCommand):
     """Print tables of a history: CREATE TABLE statements that TiDB runs, or JSON lines with every version.
 
     Both are what --ddl of decode, transcode, merge and check-ddl takes. A table that is not known exactly is left out
-    and counted, with the reason. Exit code 0; 1 where something was left out; 2 where it can't start.
+    and counted, with the reason. Exit code 0; 1 if something was left out; 2 if it can't start.
 
     Examples:
       ticdc-bridge history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
@@ -257,15 +256,15 @@ class Export(HistoryCommand):
 class Rebuild(HistoryCommand):
     """Apply again the DDL that was not understood, and what depends on it: after an upgrade that understands more.
 
-    Exit code 0; 1 where some is not understood still; 2 where it can't start.
+    Exit code 0; 1 if some DDL is still not understood; 2 if it can't start.
     """
 
-    changefeed: str | None = option(DEFINITIONS, "NAME", "One history. [all of them]")
+    changefeed: str | None = option(DEFINITIONS, "NAME", "The changefeed whose history is rebuilt. [all]")
     everything: bool = flag(None, "--all", "Rebuild all versions, not only those after events that failed.")
 
     def run(self) -> int:
         left = 0
-        with self.histories() as (histories, _):
+        with self.histories(reads=True) as (histories, _):
             for name in [self.changefeed] if self.changefeed else [feed.name for feed in histories.changefeeds()]:
                 histories.changefeed(name)
                 done = histories.rebuild(name, everything=self.everything)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ticdc_bridge.cli.options import BaseCommand
+from ticdc_bridge.schemas.model.credentials import mask_passwords
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.spark_jobs.io.locations import check_is_path
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
@@ -25,6 +26,10 @@ class JobCommand(BaseCommand):
                 if isinstance(value, Path):
                     check_is_path(str(value), f"--{name.replace('_', '-')}")
                     setattr(self, name, path_of(value))
+                elif name == "lineage" and value is not None:
+                    from ticdc_bridge.clients.http import HttpClient
+
+                    HttpClient(value, "--lineage")  # refuses what is no URL
             return self.run()
         except BridgeError as error:
             return refuse(error)
@@ -47,5 +52,5 @@ class JobCommand(BaseCommand):
 
 def refuse(error: BridgeError, more: str = "") -> int:
     """Says why a job can't start or go on. The exit code."""
-    print(f"error {error.code}: {error.detail}{more}", file=sys.stderr)
+    print(f"error {error.code}: {mask_passwords(error.detail)}{more}", file=sys.stderr)
     return 2

@@ -14,7 +14,6 @@ name = "shop.orders"
 target = "delta:/lake/orders"    # and changelog, versions, partition-by, cluster-by
 """
 
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -24,6 +23,7 @@ from typing import Any, Final
 import typer
 
 from ticdc_bridge.cli.app import Command
+from ticdc_bridge.cli.job_command import refuse
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
@@ -32,8 +32,8 @@ from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayo
 OPTION: Final = "--file"
 COMMANDS: Final = ("load", "merge", "reconcile", "decode", "transcode")
 _ALIASES: Final = {"source": "in", "target": "out"}
-_SOURCES: Final = {"in", "topics"}
-"""Of which a job has one."""
+_ONE_OF: Final = ({"in", "topics"}, {"table", "tables"})
+"""Options of which a job has one."""
 _ENTRIES: Final = "table"
 _LAYOUT: Final = ("partition-by", "cluster-by")
 _OUTPUT_KEYS: Final = ("target", "changelog", "versions")
@@ -46,8 +46,7 @@ class JobFileCommand(Command):
         try:
             args, ctx.meta[OPTION] = with_file(args, str(ctx.info_name), self.get_params(ctx))
         except SetupError as error:
-            print(f"error {error.code}: {error.detail}", file=sys.stderr)
-            raise typer.Exit(2) from None
+            raise typer.Exit(refuse(error)) from None
         return super().parse_args(ctx, args)
 
 
@@ -75,13 +74,13 @@ def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[li
         if name.startswith("--") and name != OPTION
     }
     typed = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
-    typed |= _SOURCES if typed & _SOURCES else set()
+    typed = typed.union(*(names for names in _ONE_OF if typed & names))
     added: list[str] = []
     for key, value in {**document, **section}.items():
         name = _option_name(key, command, options)
         if name not in options:
-            near = get_close_matches(name, [*options, *_ALIASES], 1)
-            advice = f"; did you mean {near[0]}?" if near else ""
+            near = get_close_matches(name, [*options, *_ALIASES, *COMMANDS], 1)
+            advice = f"; did you mean {f'[{near[0]}]' if near[0] in COMMANDS else near[0]}?" if near else ""
             raise SetupError("USAGE", details=f"{path}: {command} has no option {key!r}{advice}")
         if name not in typed:
             added += _words(name, options[name], value, path)

@@ -141,7 +141,7 @@ class Reading(SchemaOptions, KafkaOptions):
         parser=definition_source
     )  # fmt: skip
     history: str | None = _url(DEFINITIONS, "Table definitions from the history of this service, instead of a file.")
-    changefeed: str | None = option(DEFINITIONS, "NAME", "Whose history, where the service has several.")
+    changefeed: str | None = option(DEFINITIONS, "NAME", "The history's changefeed, if the service has several.")
     ddl_time_zone: str | None = DDL_ZONE
     time_zone: str | None = option(INPUT, "ZONE", "Time zone of the changefeed. Default: UTC, with a warning.")
     from_options: Path | None = option(INPUT, "FILE", "Options of the format read, as JSON.")
@@ -237,7 +237,7 @@ class JobOptions(Lineage, SparkConf, Reading):
     on_lossy: Literal["error", "flag"] | None = on_lossy("error")
     dead_letter: str | None = option(
         ERRORS, "FILE|kafka:TOPIC",
-        "Where messages that fail go, with the reason. Default: OUT.dead.jsonl; for a stream the folder OUT.dead.",
+        "Where failed messages go, with the reason. Default: OUT.dead.jsonl; stream: OUT.dead; decode to lines: none.",
     )  # fmt: skip
     spark: bool = flag(SPARK, "--spark", "Run in Spark, with the same result.")
     master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=with_retries)

@@ -79,6 +79,7 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
         details = f"{args.out}: an Avro file is written in this process: leave out --spark and --stream"
         raise SetupError("USAGE", details=details)
     trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
+    patience = seconds(args.patience or "10m", "--patience")
     if args.stream:
         from ticdc_bridge.spark_jobs.streaming.stream import StreamJob, run_stream
 
@@ -86,8 +87,7 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
             args.command, job, args.source, args.out, location, kafka, str(args.checkpoint), trigger,
             table=table_of(table), most=args.max_per_batch, spark=settings, metrics=args.metrics,
             metrics_host=args.metrics_host, lineage=args.lineage, job_name=name,
-            patience=seconds(args.patience or "10m", "--patience"), is_patient=args.patience is not None,
-            statements=tuple(statements), as_json=args.json,
+            patience=patience, is_patient=args.patience is not None, statements=tuple(statements), as_json=args.json,
         )  # fmt: skip
         return run_stream(stream)
     metrics.check(args.metrics)

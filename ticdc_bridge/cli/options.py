@@ -135,7 +135,7 @@ class ChangefeedOptions(BaseCommand):
         CHANGEFEED, "FILE", "The changefeed's configuration file (TOML, or JSON of cdc cli).", "--config"
     )
     schema_registry: str | None = option(
-        CHANGEFEED, "URL", "The registry's URL, as `cdc cli changefeed create --schema-registry` is given it."
+        CHANGEFEED, "URL", "The registry's URL, as in `cdc cli changefeed create --schema-registry`."
     )
     ticdc_version: str | None = option(
         CHANGEFEED, "VERSION", "TiCDC's version; limits known faults to those of this version."

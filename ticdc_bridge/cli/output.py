@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import typer
 
+from ticdc_bridge.cli.app import plain_words
 from ticdc_bridge.cli.options import AS_JSON, BaseCommand
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import BridgeError
@@ -43,7 +44,7 @@ def read_settings(**explicit: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in explicit.items() if value is not None})
     except ValidationError as error:
-        exit_with("; ".join(f"{_setting_name(entry['loc'], explicit)}: {entry['msg']}" for entry in error.errors()))
+        exit_with("; ".join(f"{_setting_name(e['loc'], explicit)}: {plain_words(e['msg'])}" for e in error.errors()))
 
 
 def _setting_name(path: tuple[int | str, ...], explicit: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 from dataclasses import dataclass, fields
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from ticdc_bridge.cli.options import ACCESS, KafkaOptions, StoreOptions, option
 from ticdc_bridge.cli.output import ServiceCommand, load_settings
@@ -33,15 +33,15 @@ class Serve(StoreOptions, KafkaOptions, ServiceCommand):
     host: str | None = option(None, "HOST", "Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")
     port: int | None = option(None, "PORT", "Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")
     profile: int | None = option(None, "8|7", "Answer as Confluent 8.x or 7.x does: 8 or 7. [BRIDGE_PROFILE, 8]")
-    logical_types: str | None = option(
-        None, "accept|strict",
+    logical_types: Literal["accept", "strict"] | None = option(
+        None, None,
         "strict: refuse a change of DECIMAL precision, scale or handling mode that readers would misread; "
         "accept: only warn. [BRIDGE_LOGICAL_TYPES, accept]",
     )  # fmt: skip
     track: str | None = option(
         None, "[NAME=]kafka:T|CONFIG", "Follow changefeeds into table histories: topics, or a TOML file. [none]"
     )
-    log_format: str | None = option(None, "text|json", "text, or json: one object per line. [BRIDGE_LOG_FORMAT, text]")
+    log_format: Literal["text", "json"] | None = option(None, None, "Form of a log line. [BRIDGE_LOG_FORMAT, text]")
     access_log: bool | None = option(
         None, None, "Log every request. [BRIDGE_ACCESS_LOG, no]", "--access-log/--no-access-log"
     )

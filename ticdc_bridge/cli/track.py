@@ -44,10 +44,10 @@ _COUNTS: Final = ("changefeed", "messages", "events", "new", "copies", "sealed",
 class Track(StoreOptions, KafkaOptions, CountingCommand):
     """Follow a changefeed's DDL and resolved events, and keep the history of its tables.
 
-    Topics are followed until Ctrl-C or SIGTERM; a file is read to its end. Where it was read to is kept with the
-    history: start it again, and it goes on there.
+    Topics are followed until Ctrl-C or SIGTERM; a file is read to its end. The position is kept with the history: the
+    next start goes on there.
 
-    Exit code 0; 1 where messages could not be read or DDL was not understood; 2 where it can't start or go on.
+    Exit code 0; 1 if messages could not be read or DDL was not understood; 2 if it can't start or go on.
 
     Examples:
       ticdc-bridge track --in kafka:shop --changefeed shop --bootstrap-servers localhost:9092

@@ -48,12 +48,12 @@ class Transfer(StoreOptions, KafkaOptions, CountingCommand):
     )
     ca: Path | None = option(REGISTRIES, "FILE", "Certificates to trust (PEM) instead of the system's.")
     wait: float = option(
-        REGISTRIES, "TIME", "How long to try again where a registry can't be reached: 30s, 10m.",
+        REGISTRIES, "TIME", "How long to retry a registry that can't be reached: 30s, 10m.",
         "--registry-wait", "--wait", parser=seconds, default="30s",
     )  # fmt: skip
     dry_run: bool = flag(OUTPUT, "--dry-run", "Say what would be done; write nothing.")
     skip_broken: bool = flag(
-        None, "--skip-broken", "Leave out records that can't be read; they are counted, and exit is 1."
+        None, "--skip-broken", "Leave out records that can't be read; they are counted, exit code 1."
     )
     overwrite_settings: bool = flag(None, "--overwrite-settings", "Where configs or modes differ, the source's win.")
     no_modes: bool = flag(None, "--no-modes", "Leave the target's modes as they are.")
@@ -170,5 +170,7 @@ class Import(Transfer):
         from ticdc_bridge.service.migration.transfer import move, verify
 
         options, source = self.options(), choose_source("SOURCE", self.location, self.source)
+        if self.to and self.store:
+            raise SetupError("USAGE", details="--to URL and --store URL are two targets: give one of them")
         target = self.to or read_settings(store=self.store).store
         return verify(source, target, options) if self.verify else move("import", source, target, options)

@@ -206,7 +206,7 @@ class HttpClient:
         return self.refused(what, details)
 
     def _unreachable(self, reason: str) -> SetupError:
-        details = f"{reason} (tried for {self.login.wait:g} s)"
+        details = f"{reason} (tried for {self.login.wait:g} s)" if self.login.wait else reason
         return SetupError("REGISTRY_UNREACHABLE", service=self.service, url=self.name, details=details)
 
     def refused(self, what: str, details: str) -> SetupError:

@@ -141,7 +141,7 @@ def test_what_has_no_versions(capsys: pytest.CaptureFixture[str]) -> None:
     refused = [
         ([], "merge: where to? Add --out"),
         (["--out", "delta:a", "--versions", "delta:a"], "are the same place"),
-        (["--changelog", "x.parquet"], "merge writes --changelog delta:PATH or iceberg:"),
+        (["--changelog", "x.parquet"], "--changelog x.parquet: delta:PATH or iceberg:"),
         (["--out", "delta:a", "--changelog", "delta:{schema}/{table}"], "or none"),
         (["--versions", "delta:{schema}"], "--versions delta:{schema}: {table} is missing"),
     ]

@@ -45,7 +45,7 @@ CALLS = [
     Call(("--verbose",), 2, err="ticdc-bridge: there is no option --verbose: did you mean --version?\n"),
     Call(("decode",), 2, err="ticdc-bridge decode: --format FORMAT is needed\nTry: ticdc-bridge decode --help\n"),
     Call(("hash-password",), 2, err="ticdc-bridge hash-password: NAME is needed\n"),
-    Call(("serve", "--port", "x"), 2, err="ticdc-bridge serve: --port: Input should be a valid integer"),
+    Call(("serve", "--port", "x"), 2, err="ticdc-bridge serve: --port: a valid integer is needed\n"),
     Call(("history",), 2, err="Usage: ticdc-bridge history "),
     Call(("history", "diff", "--help"), 0, "Usage: ticdc-bridge history diff "),
     Call(("serve", "--help"), 0, "Usage: ticdc-bridge serve "),

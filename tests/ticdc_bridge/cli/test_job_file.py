@@ -42,6 +42,7 @@ COMMANDS: list[tuple[str, dict[str, Any]]] = [
     ("merge --file=job.toml --trigger 5s --at-once=2", {"trigger": "5s", "at_once": 2, "source": "kafka:shop"}),
     ("merge --file job.toml --topics a", {"source": "kafka:/a/"}),
     ("merge --file job.toml --tables a.b", {"tables": ["a.b"]}),
+    ("merge --file job.toml --table shop.items", {"table": "shop.items", "tables": []}),
     ("decode --file job.toml", {**_COMMON, "format": "simple", "out": "delta:/lake/{schema}/{table}"}),
     (
         "transcode --file job.toml --out kafka:",
@@ -52,6 +53,7 @@ COMMANDS: list[tuple[str, dict[str, Any]]] = [
 WRONG = [
     ("sourse = 'x'", "did you mean source"),
     ("formatt = 'open'", "did you mean format"),
+    ("[mergee]\nstream = true", r"did you mean \[merge\]"),
     ("stream = 'yes'", "stream is true or false"),
     ("tables = [1, true]", "a text, a number or a list"),
     ("tables = {a = 1}", "a text, a number or a list"),

@@ -173,8 +173,9 @@ def test_a_port_of_metrics_that_is_taken(tmp_path: Path) -> None:
         with pytest.raises(SetupError, match=f"--metrics :{port}: .*in use") as found:
             JobMetrics(f":{port}", "orders")
     assert found.value.code == "USAGE"
-    with pytest.raises(SetupError, match=":PORT is needed"):
-        JobMetrics(":http", "orders")
+    for port_text in (":http", ":70000"):
+        with pytest.raises(SetupError, match=f"--metrics {port_text}: a file or :PORT"):
+            JobMetrics(port_text, "orders")
     with pytest.raises(SetupError, match="goes with --stream"):
         check(":9100")
 

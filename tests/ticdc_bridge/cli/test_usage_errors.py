@@ -17,12 +17,12 @@ from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_na
 
 # ---- wrong usage
 _WRONG: tuple[tuple[list[str], str], ...] = (
-    (["--time-zone", "Mars/Olympus"], "Mars/Olympus"),
+    (["--time-zone", "Mars/Olympus"], "--time-zone: no time zone 'Mars/Olympus'"),
     (["--registry-wait", "soon"], ""),
     (["--schemas", "no.jsonl"], "no.jsonl"),
     (["--ddl", "ddl.jsonl"], "--ddl"),
     (["--ddl", "no.jsonl"], "no.jsonl"),
-    (["--from-options", "bad.json"], "bad.json"),
+    (["--from-options", "bad.json"], "--from-options bad.json: not JSON"),
     (["--from-options", "list.json"], "object"),
     (["--from-options", "unknown.json"], "avro_decimal"),
     (["--from-options", "type.json"], "true or false"),
@@ -68,6 +68,8 @@ _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--ddl", "latin1.json"], "neither UTF-8 nor UTF-16"),
     (["--ddl", "numbers.jsonl"], "--ddl"),
     (["--kafka-config", "latin1.json", "--in", "kafka:T"], "not UTF-8"),
+    (["--lineage", "localhost:8081"], "--lineage 'localhost:8081': http://host:port"),
+    (["--patience", "soon"], "--patience soon: 5s"),
     (["--trigger", "soon"], "--trigger soon: 5s"),
     (["--tables", "bills"], "a dot is missing, write db.table; definitions are given by --ddl"),
     (["--tables", "stream"], "definitions are given by --ddl"),
@@ -132,6 +134,51 @@ def test_schemas_win_over_a_registry(capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setenv("BRIDGE_REGISTRY", "http://127.0.0.1:9")
     assert main(_avro()) == 0
     assert "--registry" not in capsys.readouterr().err
+
+
+def test_passwords_in_urls_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is wrong with the URL, by each option that takes a place."""
+    for words in (
+        ["decode", "--format", "open", "--in", "ftp://u:se/cr@et@h/x"],
+        ["decode", "--format", "open", "--in", os.devnull, "--out", "ftp://u:secret@h/x"],
+        ["decode", "--format", "open", "--in", os.devnull, "--ddl", "mysq://u:secret@h/x"],
+        ["merge", "--format", "open", "--in", os.devnull, "--table", "a.b", "--out", "x://u:secret@h/x"],
+        ["load", "--source", "mysq://u:secret@h", "--table", "a.b", "--out", "delta:x"],
+        ["maintain", "--table-at", "s3://u:secret@h/x"],
+        ["replay", "--in", "ftp://u:secret@h/x", "--out", "o"],
+        ["health", "--url", "ftp://u:secret@h"],
+    ):
+        assert main(words) == 2
+        err = capsys.readouterr().err
+        assert "://***@h" in err or ":/***@h" in err, err
+
+
+def test_load_and_reconcile_refuse_before_they_connect(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRIDGE_TIDB_CA", "no.pem")
+    for words, reported in (
+        ("load --source mysql://r@127.0.0.1:1 --out delta:x", "BRIDGE_TIDB_CA: there is no file no.pem"),
+        ("load --source mysql://r@127.0.0.1:1 --out x", "--out x: delta:PATH or iceberg:CATALOG.DB.TABLE is needed"),
+        ("reconcile --lake delta:x --tidb r@h", "Give --tidb mysql://USER@HOST:PORT or --dump dumpling:DIR-OR-URL"),
+        ("reconcile --lake delta:x --dump mysql://r@h", "compare with what?"),
+        ("reconcile --lake delta:x --tidb mysql://r@h --metrics :9300", "goes with --stream or --every"),
+        ("reconcile --lake delta:x --tidb mysql://r@h --every 1h --metrics :70000", "--metrics :70000: a file or"),
+        ("reconcile --lake delta:x --tidb mysql://r@h --lineage h:8081", "--lineage 'h:8081': http://host:port"),
+    ):
+        assert main([*words.split(), "--table", "a.b"]) == 2
+        assert reported in capsys.readouterr().err
+
+
+def test_what_the_target_lacks_is_named_by_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [word if word != "--format" else "--from" for word in ["transcode", *_avro()[1:]]]
+    for words, reported in (
+        (["--to-schemas", "no.jsonl"], "error USAGE: --to-schemas no.jsonl: No such file"),
+        (["--to-registry", "h"], "error USAGE: --to-registry 'h': http://host:port"),
+        (["--to-options", "no.json"], "error USAGE: --to-options no.json: No such file"),
+    ):
+        assert main([*argv, "--to", "avro", "--time-zone", "UTC", *words]) == 2
+        assert capsys.readouterr().err.startswith(reported)
 
 
 @pytest.mark.parametrize("rule", ["{schema", "a}b", "{nope}", "{}"])

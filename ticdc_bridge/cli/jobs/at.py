@@ -19,8 +19,8 @@ class At(SparkConf):
     """Show how to read lake tables as they were at one time: version, columns, and SQL for Spark, DuckDB and Trino.
 
     --consistent reads the table that `merge --consistent` writes: all tables at the newest resolved ts up to the time.
-    --lake reads what one table says itself: row versions and a changelog are exact to the row, a current table to the
-    micro-batch whose commit says its commit_ts. Without a time: the newest.
+    --lake reads one table alone: row versions and a changelog are exact to the row, a current table to the
+    micro-batch, whose commit has its commit_ts. Without a time: the newest.
 
     Examples:
       ticdc-bridge at --consistent delta:/lake/_consistent --time 2026-11-26T10:00:00Z --format sql
@@ -55,10 +55,10 @@ class At(SparkConf):
             raise SetupError("USAGE", details="--time and --commit-ts are two times: give one of them")
         time = milliseconds("--time", self.time)
         commit_ts = self.commit_ts if time is None else ms_to_tso(time + 1) - 1  # the last of the millisecond
-        settings = spark_settings(self, True, text)
+        settings, choice = spark_settings(self, True, text), TableChoice.of(self.tables or ["*.*"])
         spark = tables.session(settings, [location.format], by=AUTO)
         if self.consistent is not None:
-            choice, readings = TableChoice.of(self.tables or ["*.*"]), read_points(spark, location, commit_ts)
+            readings = read_points(spark, location, commit_ts)
             self._print([r for r in readings if choice.takes(TableId(*r.table.split(".", 1)))])
         else:
             self._print([read_commits(spark, location, commit_ts)])

@@ -24,8 +24,8 @@ class Demo(JobCommand):
 
     out: Path = option(OUTPUT, "DIR", "Folder of the demo's files.", "--out", "--dir", default=Path(".demo"))
     kafka: bool = flag(INPUT, "--kafka", "Start Kafka and the service, and keep them running.")
-    kafka_port: int = option(INPUT, "PORT", "Port of the broker; 0: a free one.", min=0, default=9092)
-    port: int = option(INPUT, "PORT", "Port of the service with --kafka; 0: a free one.", min=0, default=8081)
+    kafka_port: int = option(INPUT, "PORT", "Port of the broker; 0: a free one.", min=0, max=65535, default=9092)
+    port: int = option(INPUT, "PORT", "Port of the service; 0: a free one.", min=0, max=65535, default=8081)
 
     def run(self) -> int:
         if self.kafka:

@@ -57,7 +57,7 @@ Exit codes:
             raise SetupError("USAGE", details="which message? FILE#LINE or TOPIC@PARTITION:OFFSET, once")
         self.source = position
         read = read_config(self, "flag")
-        to_options = {"enable_tidb_extension": True, **options_file(self.to_options)}
+        to_options = {"enable_tidb_extension": True, **options_file(self.to_options, "--to-options")}
         to_options.setdefault("time_zone", read.options.time_zone)
         text, code = explain.run(position, read, Options.of(to_options), kafka_of(self), self.format_out == "json")
         print(text)

@@ -27,7 +27,7 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     Each row has `_commit_ts` = the TSO. It replaces no newer row and brings back no key that was deleted later, so load
     and merge may come in either order. The same load again changes nothing.
 
-    Start the changefeed at the TSO that `load` prints (cdc cli changefeed create --start-ts=TSO), or before it. Where
+    Start the changefeed at the TSO that `load` prints (cdc cli changefeed create --start-ts=TSO), or before it. If
     it runs already, --in kafka:TOPIC checks that it began in time.
 
     Examples:
@@ -61,10 +61,9 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     replace: bool = flag(OUTPUT, "--replace", "Remove keys that the snapshot lacks and that are not newer.")
     dry_run: bool = flag(OUTPUT, "--dry-run", "Print what would be loaded, and what would stop it.")
     dead_letter: str | None = option(
-        ERRORS,
-        "FILE",
+        ERRORS, "FILE",
         "File for rows with a value that does not fit its column's type. Without it, such a row stops the load.",
-    )
+    )  # fmt: skip
     reader_features: Literal["minimal", "full"] = READER_FEATURES
     json: bool = AS_JSON
 

@@ -14,8 +14,8 @@ _DAY = 86_400.0
 class Maintain(SparkConf):
     """Compact lake tables, and remove what is too old to be needed: versions, deleted keys, changes.
 
-    A stream may write the tables meanwhile. --keep is longer than the changefeed may go back (its gc-ttl), than Kafka
-    keeps messages, and than readers need old versions. A change that comes later than that stops merge.
+    A stream may write the tables meanwhile. Choose --keep longer than the changefeed can go back (its gc-ttl), Kafka
+    keeps messages, and readers need old versions. A change that comes later than that stops merge.
 
     Examples:
       ticdc-bridge maintain --table-at delta:/lake/shop/orders --table-at delta:/lake/shop/items --keep 14d
@@ -44,9 +44,7 @@ class Maintain(SparkConf):
         if self.keep_changes is not None:
             days = ceil(seconds(self.keep_changes, "--keep-changes") / _DAY)
         if keep < _DAY or (days is not None and days * _DAY < keep):
-            details = (
-                "--keep is at least 1d, --keep-changes at least as long: else a change sent again could come twice"
-            )
+            details = "--keep is at least 1d, --keep-changes at least as long: else a repeated change could come twice"
             raise SetupError("USAGE", details=details)
         formats = sorted({location.format for location in locations.values()})
         spark = tables.session(spark_settings(self, True, *locations), formats, by=self.engine)

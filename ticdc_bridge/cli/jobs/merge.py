@@ -28,7 +28,7 @@ class Merge(TableSelection, JobOptions):
     table's DDL: from --ddl, from --history, or from DDL in the topic. Without them (Avro) they follow the registered
     schemas, in which a rename looks like a drop plus an add: columns are added, never removed.
 
-    delta:PATH is written by delta-spark, or by deltalake (pip install deltalake) where Delta's jars can't be fetched:
+    delta:PATH is written by delta-spark, or by deltalake (pip install deltalake) if Delta's jars can't be fetched:
     deltalake writes the table anew when a column is renamed, dropped or gets another type.
 
     iceberg:CATALOG.DB.TABLE is written by Iceberg's Spark runtime. The catalog is configured in Spark by --conf.
@@ -104,9 +104,7 @@ class Merge(TableSelection, JobOptions):
             details = f"{' and '.join(outputs)}: all of them name {{schema}} and {{table}}, or none"
             raise SetupError("USAGE", details=details)
         if self.current is None and any(entry.location for entry in self.outputs):
-            details = (
-                "[[table]]: target is for the current table, and this job writes none: give --out, or leave target out"
-            )
+            details = "[[table]]: target is for the current table, and this job writes none: give --out or omit target"
             raise SetupError("USAGE", details=details)
         if self.order == "offset" and (self.versions or any(entry.versions for entry in self.outputs)):
             details = "--versions needs the changes' commit_ts: it can't be given with --order offset"
@@ -120,8 +118,7 @@ class Merge(TableSelection, JobOptions):
             read, None, None, self.on_error, merge=self.engine, at_once=self.at_once, current=self.current is not None,
             changelog=self.changelog, versions=self.versions, without_key=self.without_key, outputs=self.outputs,
             order=self.order, layout=TableLayout.of(self.partition_by, self.cluster_by),
-            on_partition_drop=self.on_partition_drop, ddl_zone=self.ddl_time_zone or "",
-            consistent=self.consistent,
+            on_partition_drop=self.on_partition_drop, ddl_zone=self.ddl_time_zone or "", consistent=self.consistent,
         )  # fmt: skip
         return run_job(self, job, statements_of(self.ddl, default_database(self)))
 

@@ -41,7 +41,7 @@ Exit codes:
     dump: str | None = option(INPUT, "DUMP", "dumpling:DIR-OR-URL (SQL, CSV or Parquet), instead of --tidb.")
     chunk: int = option(INPUT, "ROWS", "Rows of one statement in TiDB.", min=1, default=200_000)
     sample: int = option(
-        INPUT, "N", "Compare N ranges of --chunk rows, chosen at random. Default: all rows.", min=0, default=0
+        INPUT, "N", "Compare N ranges of --chunk rows, chosen at random; 0: all rows.", min=0, default=0
     )
     out: str = option(OUTPUT, "FILE|-", "Where the rows that differ go, as JSON lines.", default="-")
     wait: str = option(
@@ -59,6 +59,7 @@ Exit codes:
 
         from ticdc_bridge.cli.codec_arguments import chosen_tables, seconds, spark_settings
         from ticdc_bridge.cli.options import check_zone
+        from ticdc_bridge.schemas.model.credentials import mask_passwords
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.snapshots.load_job import snapshot_config
@@ -81,10 +82,10 @@ Exit codes:
         pause = None if self.every is None else seconds(self.every, "--every")
         if pause is None:
             metrics.check(self.metrics)
-        spark = session_of(job, spark_settings(self, True, self.lake, *job.more_locations), self.lake, None)
         name = self.job or "reconcile"
         gauges = metrics.JobMetrics(self.metrics, name, self.metrics_host)
-        head = lineage.head_of(name, "reconcile", reconcile_job.source, self.lake, job)
+        spark = session_of(job, spark_settings(self, True, self.lake, *job.more_locations), self.lake, None)
+        head = lineage.head_of(name, "reconcile", mask_passwords(reconcile_job.source), self.lake, job)
 
         def report(table: dict[str, Any]) -> None:
             lineage.send(self.lineage, {**head, "tables": [table]})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Verify(Lineage, TargetRegistry, Reading):
     """Compare the events of two topics or files.
 
-    Rows meet by table, key and commit_ts, whatever their order; the order of each key's rows is compared too. A row
+    Rows are matched by table, key and commit_ts, in any order; the order of each key's rows is compared too. A row
     that is there twice (TiCDC sends at least once) counts once. What a format is known to lose (docs/reference.md) is
     counted as an expected loss, all else is a difference. Row checksums are checked where messages have them. DDL is
     compared where both sides have some.
