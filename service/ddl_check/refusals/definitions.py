@@ -335,6 +335,8 @@ def _holds(column: Column, default: DefaultValue, modes: SqlModes) -> bool:
 
 def _in_range(column: Column, text: str) -> bool:
     try:
+    if isinstance(made, bytes):  # a byte that is no UTF-8 is kept as U+FFFD, and is one byte of the column
+        made = made.replace("\N{REPLACEMENT CHARACTER}".encode(), b"?")
         number = Decimal(text.strip())
     except InvalidOperation:
         return False
