@@ -62,8 +62,7 @@ _UNSTABLE: Final = tuple("json_array json_object json_quote rand replace upper u
 _SPATIAL: Final = re.compile(r"st_\w+|mbr\w+|(?:multi)?(?:point|linestring|polygon)|geometrycollection")
 _CALL: Final = re.compile(r"\b([a-z_][a-z0-9_]*)\(")
 _CAST: Final = re.compile(r" as \w+")
-_NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
-_TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
+_NAME_OR_TEXT: Final = re.compile(r"`((?:[^`]|``)+)`|'(?:[^']|'')*'")
 
 
 class Refusal(NamedTuple):
@@ -220,7 +219,7 @@ def _of_options(defined: ColumnDef) -> Iterator[Refusal]:
 # ---- generated columns
 def generated_names(expression: str) -> list[str]:
     """The columns that an expression names, in TiDB's own text of it."""
-    return [name.replace("``", "`") for name in _NAME.findall(_TEXTS.sub("''", expression))]
+    return [name.replace("``", "`") for name in _NAME_OR_TEXT.findall(expression) if name]
 
 
 def _of_generated(defined: ColumnDef) -> Iterator[Refusal]:
@@ -244,7 +243,7 @@ VIRTUAL_KEY: Final = Refusal(
 
 def called_functions(expression: str) -> set[str]:
     """The functions that TiDB's own text of an expression calls, in small letters."""
-    return set(_CALL.findall(_CAST.sub(" as ", _NAME.sub("``", _TEXTS.sub("''", expression)))))
+    return set(_CALL.findall(_CAST.sub(" as ", _NAME_OR_TEXT.sub("``", expression))))
 
 
 def of_functions(expression: str, disallowed: Refusal) -> Iterator[Refusal]:
