@@ -187,8 +187,8 @@ class Table:
     None where they are not known; tables that differ in them alone are equal, because only their DDL tells them.
     created_ts: commit_ts of the CREATE TABLE or snapshot that a version goes back to, 0 where unknown: in versions with
     the same one, columns with the same id are one column, whatever it was called. last_column_id: the highest that was
-    there when a column was dropped. registered: where schemas in a registry describe the table, all versions of the
-    subject, oldest first, with ids of one history.
+    there when a column was dropped. foreign_keys: how many it has or had, as far as known. registered: where schemas in
+    a registry describe the table, all versions of the subject, oldest first, with ids of one history.
     """
 
     id: TableId
@@ -200,6 +200,7 @@ class Table:
     details: TableDetails | None = field(default=None, compare=False)
     created_ts: int = field(default=0, compare=False)
     last_column_id: int = field(default=0, compare=False)
+    foreign_keys: int = field(default=0, compare=False)
     registered: tuple[Table, ...] = field(default=(), compare=False, repr=False)
     by_name: dict[str, Column] = field(init=False, compare=False, repr=False)
 

@@ -328,8 +328,10 @@ def _as_tidb_has_them(
 
 
 def _filled(table: Table, actual: Table) -> Table:
-    """A table with TiDB's character sets where its definition told none."""
-    columns = [(c, actual.by_name.get(c.name, c)) for c in table.columns]
+    """A table with TiDB's character sets where its definition told none, and without the lengths of DOUBLE(n,0)."""
+    unshown = [c.scale == 0 and c.type.kind in (Kind.FLOAT, Kind.DOUBLE) for c in table.columns]
+    shown = (replace(c, length=None, scale=None) if n else c for c, n in zip(table.columns, unshown, strict=True))
+    columns = [(c, actual.by_name.get(c.name, c)) for c in shown]
     return replace(
         table,
         charset=table.charset or actual.charset,

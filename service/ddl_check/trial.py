@@ -123,6 +123,7 @@ class Trial:
         if refusal := self._refusal(mapped):
             return TrialResult(refusals=(refusal,))
         self._loaded |= {id_.folded for id_ in ids}
+        self._execute("SET sql_mode = ''")  # under ANSI_QUOTES SHOW CREATE TABLE has other quotes
         return TrialResult(tables={id_.folded: self._table(id_, catalog) for id_ in ids})
 
     # ---- talking to TiDB

@@ -1,8 +1,9 @@
 """Tables as the store keeps them: compact, the same bytes for the same columns, whatever the table is called.
 
-A form is JSON, deflated: [columns, indexes, charset, collate, comment]; a column is [name, type, flags, others], its
-flags one number and `others` what differs from a plain column; an index is [name, columns, unique], and the lengths of
-its prefixes and its condition, if it has any. Stored forms must stay readable: `_FLAGS` only grows.
+A form is JSON, deflated: [columns, indexes, charset, collate, comment], and the number of foreign keys, if there are or
+were any; a column is [name, type, flags, others], its flags one number and `others` what differs from a plain column;
+an index is [name, columns, unique], and the lengths of its prefixes and its condition, if it has any. Stored forms must
+stay readable: `_FLAGS` only grows.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ def encode(table: Table) -> bytes:
         [i.name, list(i.columns), int(i.unique), *([i.lengths, i.condition] if any(i.lengths) or i.condition else [])]
         for i in table.indexes
     ]
-    rest = _json([indexes, table.charset, table.collate, table.comment])
+    rest = _json([indexes, table.charset, table.collate, table.comment, *filter(None, [table.foreign_keys])])
     text = f"[[{','.join(map(_column, table.columns))}],{rest[1:]}"
     # Deflated at the lowest level: most of what can be gained, in a third of the time.
     return zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
@@ -65,7 +66,8 @@ def _json(value: Any) -> str:
 
 def decode(form: bytes, id_: TableId) -> Table:
     """The table that `encode` was given, under a name."""
-    columns, indexes, charset, collate, comment = json.loads(zlib.decompress(form).decode("utf-8", "surrogatepass"))
+    text = zlib.decompress(form).decode("utf-8", "surrogatepass")
+    columns, indexes, charset, collate, comment, *others = json.loads(text)
     return Table(
         id_,
         tuple(map(_intern_column, columns)),
@@ -76,6 +78,7 @@ def decode(form: bytes, id_: TableId) -> Table:
         charset,
         collate,
         comment,
+        foreign_keys=sum(others),
     )
 
 

@@ -31,8 +31,8 @@ def apply_clauses(table: Table, clauses: tuple[statements.Clause, ...], fallback
     draft = _TableDraft(table, fallback)
     for clause in clauses:
         draft.table = _CLAUSES[type(clause)](draft, clause)
-    after = replace(draft.table, details=details_after(draft.table, clauses))
-    return executor_indexes.with_keys(_rename_columns(after, draft.renames))
+        draft.table = replace(draft.table, details=details_after(draft.table, clause))
+    return executor_indexes.with_keys(_rename_columns(draft.table, draft.renames))
 
 
 class _TableDraft:

@@ -33,8 +33,8 @@ _LIMITS = {
 def column(defined: ColumnDef, table_charset: charsets.Charset) -> Column:
     """A column of a table with this character set. Keys are not looked at. DDL_NOT_APPLICABLE for an impossible one."""
     charset = charsets.resolve(defined.type.charset, defined.collate, table_charset)
-    # Upstream `OverwriteCollationWithBinaryFlag`: beside both a character set and a collation BINARY says nothing.
-    if defined.type.binary and not (defined.type.charset and defined.collate):
+    # Upstream `OverwriteCollationWithBinaryFlag`: of ENUM and SET, or beside both of them, BINARY says nothing.
+    if defined.type.binary and not ((defined.type.charset and defined.collate) or defined.type.elements):
         charset = charsets.bin_collation(charset)
     result = _make_column(defined.name, defined.type, charset)
     nullable = defined.nullable is not False and not defined.primary_key

@@ -1,6 +1,6 @@
 """Facts of a table besides columns and keys (`TableDetails`): made by CREATE TABLE, kept by ALTER TABLE."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ticdc_bridge.schemas.ddl.parser import statements
@@ -12,33 +12,32 @@ def details_of_create(s: statements.CreateTable, table: Table) -> TableDetails:
     clustered = next((column.clustered for column in s.columns if column.primary_key), None)
     details = TableDetails(clustered, _known(s.partitioned_by, table), partitioning=s.partitioning)
     for index in s.indexes:
-        details = _with_index(details, index, table.id)
+        details = _with_index(details, index, table.id, len(details.foreign_keys) + 1)
     return details
 
 
-def details_after(table: Table, clauses: Iterable[statements.Clause]) -> TableDetails | None:
-    """The details of a table as it is after the clauses, with those from before them; None where they are not known."""
+def details_after(table: Table, clause: statements.Clause) -> TableDetails | None:
+    """The details of a table as it is after a clause, with those from before it; None where they are not known."""
     details = table.details
-    if details is None:
-        return None
-    for clause in clauses:
-        match clause:
-            case statements.AddColumns():
-                for index in clause.indexes:
-                    details = _with_index(details, index, table.id)
-            case statements.AddIndex():
-                details = _with_index(details, clause.index, table.id)
-                if clause.index.kind == "primary":  # one that comes later is never clustered (`CreatePrimaryKey`)
-                    details = replace(details, clustered=False)
-            case statements.NoColumnEffect(what="DROP FOREIGN KEY"):
-                kept = tuple(f for f in details.foreign_keys if f.name.lower() != clause.name.lower())
-                details = replace(details, foreign_keys=kept)
-            case statements.NoColumnEffect(what="PARTITION BY" | "REMOVE PARTITIONING"):
-                by = _known(clause.partitioned_by, table)
-                details = replace(details, partitioned_by=by, partitioning=clause.partitioning)
-            case statements.NoColumnEffect() if details.partitioning is not None:
-                partitioning = details.partitioning.after(clause.what, clause.partitions)
-                details = replace(details, partitioning=partitioning)
+    match clause:
+        case _ if details is None:
+            return None
+        case statements.AddColumns():
+            for index in clause.indexes:
+                details = _with_index(details, index, table.id, table.foreign_keys)
+        case statements.AddIndex():
+            details = _with_index(details, clause.index, table.id, table.foreign_keys)
+            if clause.index.kind == "primary":  # one that comes later is never clustered (`CreatePrimaryKey`)
+                details = replace(details, clustered=False)
+        case statements.NoColumnEffect(what="DROP FOREIGN KEY"):
+            kept = tuple(f for f in details.foreign_keys if f.name.lower() != clause.name.lower())
+            details = replace(details, foreign_keys=kept)
+        case statements.NoColumnEffect(what="PARTITION BY" | "REMOVE PARTITIONING"):
+            by = _known(clause.partitioned_by, table)
+            details = replace(details, partitioned_by=by, partitioning=clause.partitioning)
+        case statements.NoColumnEffect() if details.partitioning is not None:
+            partitioning = details.partitioning.after(clause.what, clause.partitions)
+            details = replace(details, partitioning=partitioning)
     return details
 
 
@@ -66,12 +65,12 @@ def _known(names: tuple[str, ...] | None, table: Table) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys(columns[n.lower()] for n in names if n.lower() in columns)) or table.primary_key
 
 
-def _with_index(details: TableDetails, index: statements.IndexDef, table: TableId) -> TableDetails:
+def _with_index(details: TableDetails, index: statements.IndexDef, table: TableId, number: int) -> TableDetails:
+    """number: of a foreign key among those that the table has or had, after which TiDB calls one without a name."""
     if index.kind == "primary":
         details = replace(details, clustered=index.clustered)
     if index.kind == "foreign" and index.references is not None:
         target = index.references.in_db(table.db)
-        name = index.name or f"fk_{len(details.foreign_keys) + 1}"
-        key = ForeignKey(name, index.parts, target, index.referenced)
+        key = ForeignKey(index.name or f"fk_{number}", index.parts, target, index.referenced)
         return replace(details, foreign_keys=(*details.foreign_keys, key))
     return details

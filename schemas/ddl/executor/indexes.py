@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef
 from ticdc_bridge.schemas.model.errors import DdlError
-from ticdc_bridge.schemas.model.table import Column, Index, Table
+from ticdc_bridge.schemas.model.table import Column, ForeignKey, Index, Table
 from ticdc_bridge.schemas.model.types import Kind
 
-Named = TypeVar("Named", Column, Index)
+Named = TypeVar("Named", Column, Index, ForeignKey)
 PRIMARY = "PRIMARY"
 _EXPRESSION_INDEX = "expression_index"
 _HIDDEN = "_V$_"
@@ -64,16 +64,17 @@ def with_indexes(table: Table, added: Sequence[IndexDef], before: Sequence[Index
         is_handle = entry.kind == "primary" and before is None and entry.clustered is not False and len(names) == 1
         first = is_handle and _column(table, names[0]).type.kind is Kind.INTEGER
         indexes.insert(0, index) if first else indexes.append(index)
-    for number, entry in enumerate((item for item in added if item.kind == "foreign"), 1):
+    foreign = [item for item in added if item.kind == "foreign"]
+    for number, entry in enumerate(foreign, table.foreign_keys + 1):
         # A foreign key gets an index of its own where none begins with its columns.
         names = tuple(_column(table, name).name for name in entry.parts)
         if any(i.columns[: len(names)] == names for i in (indexes if before is None else before)):
             continue
         used_names = {i.name.lower() for i in indexes}
-        while f"fk_{number}" in used_names:
+        while f"fk_{number}" in used_names:  # where a history did not see all of its foreign keys
             number += 1
         indexes.append(Index(entry.name or f"fk_{number}", names))
-    return replace(table, indexes=tuple(indexes))
+    return replace(table, indexes=tuple(indexes), foreign_keys=table.foreign_keys + len(foreign))
 
 
 def _lengths(table: Table, entry: IndexDef) -> tuple[int | None, ...]:
@@ -113,7 +114,7 @@ def _column(table: Table, name: str) -> Column:
 
 
 def find(among: Iterable[Named], name: str) -> Named | None:
-    """A column or an index by name, whatever the case of its letters."""
+    """A column or a key by name, whatever the case of its letters."""
     lower = name.lower()
     return next((entry for entry in among if entry.name.lower() == lower), None)
 

@@ -56,11 +56,13 @@ _DISALLOWED: Final = frozenset("""
     random_bytes release_all_locks release_lock row_count schema session_user sleep sysdate system_user unix_timestamp
     user utc_date utc_time utc_timestamp uuid uuid_short values version
 """.split())  # fmt: skip
+# Functions that the DEFAULT of a new column may call, and others that a DEFAULT may call in some version.
+_STABLE: Final = ("date_format", "str_to_date", "nextval")
+_UNSTABLE: Final = tuple("json_array json_object json_quote rand replace upper uuid uuid_to_bin vec_from_text".split())
 _SPATIAL: Final = re.compile(r"st_\w+|mbr\w+|(?:multi)?(?:point|linestring|polygon)|geometrycollection")
 _CALL: Final = re.compile(r"\b([a-z_][a-z0-9_]*)\(")
 _CAST: Final = re.compile(r" as \w+")
-_NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
-_TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
+_NAME_OR_TEXT: Final = re.compile(r"`((?:[^`]|``)+)`|'(?:[^']|'')*'")
 
 
 class Refusal(NamedTuple):
@@ -217,7 +219,7 @@ def _of_options(defined: ColumnDef) -> Iterator[Refusal]:
 # ---- generated columns
 def generated_names(expression: str) -> list[str]:
     """The columns that an expression names, in TiDB's own text of it."""
-    return [name.replace("``", "`") for name in _NAME.findall(_TEXTS.sub("''", expression))]
+    return [name.replace("``", "`") for name in _NAME_OR_TEXT.findall(expression) if name]
 
 
 def _of_generated(defined: ColumnDef) -> Iterator[Refusal]:
@@ -241,7 +243,7 @@ VIRTUAL_KEY: Final = Refusal(
 
 def called_functions(expression: str) -> set[str]:
     """The functions that TiDB's own text of an expression calls, in small letters."""
-    return set(_CALL.findall(_CAST.sub(" as ", _NAME.sub("``", _TEXTS.sub("''", expression)))))
+    return set(_CALL.findall(_CAST.sub(" as ", _NAME_OR_TEXT.sub("``", expression))))
 
 
 def of_functions(expression: str, disallowed: Refusal) -> Iterator[Refusal]:
@@ -283,14 +285,23 @@ def _of_default(
     elif default.kind in ("expr", "computed") and default.text.endswith("`") and "(" not in default.text:
         yield Refusal(1105, "column name is not yet supported as a default value")
     elif default.kind == "expr":
-        if added and re.match(r"(?:rand|uuid|uuid_to_bin)\(", default.text):
-            words = "it uses a system function that may return a different value on the slave"
-            yield Refusal(1674, f"Statement is unsafe because {words}")
+        yield from of_call(defined.name, default.text, added=added)
     else:
         if default.kind != "computed":
             yield from of_literal(without_default, default, modes)
         if defined.auto_increment:
             yield _invalid(defined.name)
+
+
+def of_call(name: str, text: str, *, added: bool) -> Iterator[Refusal]:
+    """A default that calls a function, in TiDB's own text (upstream `getFuncCallDefaultValue`)."""
+    function, bracket, _ = text.partition("(")
+    if bracket and function not in (*_STABLE, *_UNSTABLE):
+        words = f"Default value expression of column '{name}' contains a disallowed function"
+        yield Refusal(3770, f"{words}: `{function}`.")
+    elif bracket and added and function not in _STABLE:
+        words = "it uses a system function that may return a different value on the slave"
+        yield Refusal(1674, f"Statement is unsafe because {words}")
 
 
 def of_literal(column: Column, default: DefaultValue, modes: SqlModes) -> Iterator[Refusal]:
@@ -323,6 +334,8 @@ def _holds(column: Column, default: DefaultValue, modes: SqlModes) -> bool:
     except DdlError:
         return False
     kind, text = column.type.kind, str(made)
+    if isinstance(made, bytes):  # a byte that is no UTF-8 is kept as U+FFFD, and is one byte of the column
+        made = made.replace("\N{REPLACEMENT CHARACTER}".encode(), b"?")
     too_long = modes.strict and column.length is not None and len(made or "") > column.length
     if isinstance(made, bytes):
         return kind is not Kind.BINARY or not too_long

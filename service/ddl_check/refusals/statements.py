@@ -25,6 +25,7 @@ from ticdc_bridge.service.ddl_check.refusals.definitions import (
     charset_of,
     generated_names,
     is_shorter,
+    of_call,
     of_charset_names,
     of_column_name,
     of_definition,
@@ -235,10 +236,7 @@ def _change_column(alteration: Alteration, clause: ddl.ChangeColumn) -> Iterator
             yield alteration.unknown(clause.position.after)
     if old.primary_key and defined.nullable:
         yield NULL_IN_PRIMARY_KEY
-    constraints = {
-        "PRIMARY KEY": defined.primary_key and not old.primary_key, "UNIQUE KEY": defined.unique_key,
-    }  # fmt: skip
-    for word in (word for word, is_present in constraints.items() if is_present):
+    for word in ["PRIMARY KEY"] * defined.primary_key + ["UNIQUE KEY"] * defined.unique_key:
         yield Refusal(8200, f"Unsupported modify column: can't change column constraint ({word})")
     found = [*of_definition(defined, alteration.charset, alteration.modes, added=False)]
     if clause.position is None:
@@ -283,10 +281,9 @@ def _of_type(old: Column, new: Column, alteration: Alteration, *, auto_random: b
         Charset("binary", "binary") if c.type.kind is Kind.BINARY else Charset(c.charset, c.collate) for c in (old, new)
     )
     textual = all(c.type.kind in (*_STRINGS, *_LISTS) for c in (old, new))
-    for refusal in _of_charset(before, after, old.name if indexed else "") if textual else ():
-        # A change that rewrites the rows converts them too, but from and to gbk.
-        if not rewritten or "gbk" in (before.name, after.name) or "collation" in refusal.text:
-            yield refusal
+    # A change that rewrites the rows converts them and their indexes too, but from and to gbk.
+    if textual and (not rewritten or "gbk" in (before.name, after.name)):
+        yield from _of_charset(before, after, old.name if indexed else "")
     if old.virtual != new.virtual:
         yield Refusal(3106, "'Changing the STORED status' is not supported for generated columns.")
 
@@ -355,6 +352,8 @@ def _set_default(alteration: Alteration, clause: ddl.SetDefault) -> Iterator[Ref
     elif default is not None and default.kind == "null":
         if not old.nullable:
             yield Refusal(1067, f"Invalid default value for '{old.name}'")
+    elif default is not None and default.kind == "expr":
+        yield from of_call(old.name, default.text, added=False)
     elif default is not None and default.kind not in ("expr", "computed"):
         yield from of_literal(old, default, alteration.modes)
 
@@ -401,6 +400,14 @@ def _set_options(alteration: Alteration, clause: ddl.SetOptions) -> Iterator[Ref
         yield from _of_charset(alteration.charset, after)
 
 
+def _without_effect(alteration: Alteration, clause: ddl.NoColumnEffect) -> Iterator[Refusal]:
+    table, details = alteration.table, alteration.table.details
+    if clause.what.startswith("ALTER INDEX") and not find(table.indexes, clause.name):
+        yield Refusal(1176, f"Key '{clause.name}' doesn't exist in table '{table.id.table}'")
+    elif clause.what == "DROP FOREIGN KEY" and details and not find(details.foreign_keys, clause.name):
+        yield Refusal(1091, f"Can't DROP '{clause.name}'; check that column/key exists")
+
+
 def _convert(alteration: Alteration, clause: ddl.ConvertTo) -> Iterator[Refusal]:
     yield from of_charset_names(clause.charset, clause.collate)
     table = alteration.table
@@ -419,7 +426,7 @@ _CLAUSES: Final[dict[type, Callable[[Alteration, Any], Iterator[Refusal]]]] = {
     ddl.DropColumn: _drop_column, ddl.SetDefault: _set_default, ddl.AddIndex: _add_index, ddl.DropIndex: _drop_index,
     ddl.RenameIndex: _rename_index,
     ddl.RenameTo: lambda a, clause: of_rename(a.catalog, a.table.id, clause.new, a.db),
-    ddl.SetOptions: _set_options, ddl.ConvertTo: _convert,
+    ddl.SetOptions: _set_options, ddl.ConvertTo: _convert, ddl.NoColumnEffect: _without_effect,
 }  # fmt: skip
 
 

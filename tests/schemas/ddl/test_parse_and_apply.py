@@ -59,6 +59,12 @@ def test_a_backslash_is_a_character_on_the_wire_and_an_escape_when_typed() -> No
     (["CREATE TABLE t (id INT, KEY k (id))", "ALTER TABLE t ADD FOREIGN KEY (id) REFERENCES p (id)"], ["KEY `k`"]),
     (["CREATE TABLE t (id INT)", "ALTER TABLE t ADD KEY k (id), ADD FOREIGN KEY (id) REFERENCES p (id)"],
      ["KEY `k`", "KEY `fk_1`"]),
+    (["CREATE TABLE t (a INT, b INT, CONSTRAINT x FOREIGN KEY (a) REFERENCES p(id), FOREIGN KEY (b) REFERENCES p(id))",
+      "ALTER TABLE t DROP FOREIGN KEY x, ADD c INT", "ALTER TABLE t ADD FOREIGN KEY (c) REFERENCES p (id)",
+      "ALTER TABLE t DROP FOREIGN KEY fk_3", "ALTER TABLE t DROP INDEX fk_3"],
+     ["KEY `x`", "KEY `fk_2`"]),
+    (["CREATE TABLE t (a INT, b INT, CONSTRAINT x FOREIGN KEY (a) REFERENCES p (id))",
+      "ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES p (id)"], ["KEY `x`", "KEY `fk_2`"]),
 ])  # fmt: skip
 def test_keys_stand_and_are_called_as_in_tidb(statements: list[str], keys: list[str]) -> None:
     catalog = new_catalog()

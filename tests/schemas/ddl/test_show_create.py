@@ -67,6 +67,7 @@ def test_stored_forms(name: str) -> None:
         again = table_codec.decode(form, table.id)
         assert again == table
         assert [c.id for c in again.columns] == [c.id for c in table.columns]
+        assert again.foreign_keys == table.foreign_keys
         assert table_codec.encode(again) == form
 
 

@@ -114,6 +114,8 @@ SHOWN = (
      "`b` varchar(10) COLLATE utf8_general_ci DEFAULT NULL"),
     ("CREATE TABLE t (b VARCHAR(10)) COLLATE=utf8mb4_bin", "`b` varchar(10) DEFAULT NULL"),
     ("CREATE TABLE t (b VARCHAR(10)) CHARSET=gbk", "`b` varchar(10) DEFAULT NULL"),
+    ("CREATE TABLE t (b ENUM('a','É') BINARY DEFAULT 'e') COLLATE=utf8mb4_general_ci",
+     "`b` enum('a','É') COLLATE utf8mb4_general_ci DEFAULT 'É'"),
     ("CREATE TABLE t (b TEXT NOT NULL DEFAULT '')", "`b` text NOT NULL"),
     ("CREATE TABLE t (b TEXT DEFAULT (UUID()))", "`b` text DEFAULT (uuid())"),
     ("CREATE TABLE t (b DOUBLE(10,0) DEFAULT 1.5, c INT)", "`b` double DEFAULT '2',"),

@@ -109,6 +109,14 @@ def test_the_table_after_is_tidbs(port: int, tmp_path: Path) -> None:
         assert any("TiDB's table after the statement is taken, as ours is not known" in n for n in last["notes"])
 
 
+def test_what_tidb_does_not_show_or_quotes_in_another_way_is_no_other_table(port: int, tmp_path: Path) -> None:
+    form = ask(tmp_path, port, "ALTER TABLE orders ADD r DOUBLE(20,0) DEFAULT 1.5, ADD f FLOAT(7,2), ADD g FLOAT(5,0)")
+    assert (form["verdict"], [n for n in form["notes"] if "is not ours" in n]) == ("safe", [])
+    sql = "SET sql_mode = 'ANSI_QUOTES'; ALTER TABLE orders ADD c CHAR(36); "
+    last = ask(tmp_path, port, sql + """ALTER TABLE "orders" ALTER c SET DEFAULT ((uuid()))""")["statements"][-1]
+    assert last["verdict"] == "safe", last["reason"]
+
+
 def test_tables_of_a_stored_history(port: int, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'h.db'}"
     opened = open_store(url)
