@@ -24,7 +24,7 @@ _MOST_HEAD: Final = 1 << 20
 """Bytes before the rows of a statement: it may list 1017 columns, of 64 letters each."""
 _ROWS: Final = 1 << 16
 _HEAD: Final = re.compile(
-    rb"INSERT INTO `(?:[^`]|``){1,256}`\s*(?:\(((?:`(?:[^`]|``){1,256}`,?){1,4096})\)\s*)?VALUES", re.ASCII
+    rb"INSERT INTO `((?:[^`]|``){1,256})`\s*(?:\(((?:`(?:[^`]|``){1,256}`,?){1,4096})\)\s*)?VALUES", re.ASCII
 )
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _PASSED_OVER: Final = re.compile(rb"[\s;]+|/\*[^;]*?\*/|--[^\n]*\n")
@@ -73,16 +73,19 @@ class DumpCut(DumpTextError):
     """A file ends in the middle."""
 
 
-def dump_rows(read: Callable[[int], bytes], columns: Sequence[Column], form: TextForm) -> Iterator[list[TextColumn]]:
+def dump_rows(
+    read: Callable[[int], bytes], columns: Sequence[Column], form: TextForm, table: str = ""
+) -> Iterator[list[TextColumn]]:
     """The rows of a file.
 
     Args:
         read: the next bytes of the file, inflated, b"" at its end.
         columns: those of the table that the dump has, in the table's order.
+        table: whose rows statements have; "": of any.
     Raises:
         DumpTextError: says at which byte.
     """
-    reader, is_last = _Reader(columns, form), False
+    reader, is_last = _Reader(columns, form, table.lower()), False
     scan = reader.scan_csv if form.is_csv else reader.scan_sql
     while True:
         rows, needs_more = scan(is_last)
@@ -101,8 +104,9 @@ def dump_rows(read: Callable[[int], bytes], columns: Sequence[Column], form: Tex
 class _Reader:
     """The bytes of a file that are looked at, and where its next row stands."""
 
-    def __init__(self, columns: Sequence[Column], form: TextForm) -> None:
+    def __init__(self, columns: Sequence[Column], form: TextForm, table: str) -> None:
         self.buffer, self.at, self.in_rows = b"", 0, False
+        self._table = table
         self._data, self._before, self._columns, self._form = _array(b""), 0, columns, form
         self._order: list[int] | None = None  # which column each value of a row is of
         self._first = 0  # the row after the header
@@ -138,7 +142,10 @@ class _Reader:
                     if len(self.buffer) - self.at > _MOST_HEAD:
                         raise self._error(self.at)
                     return rows, True
-                listed = _NAME.findall((head[1] or b"").decode("utf-8", "replace"))
+                name = head[1].decode("utf-8", "replace").replace("``", "`")
+                if self._table not in ("", name.lower()):
+                    raise DumpTextError(f"it has rows of table {name}: take it out, or give it that table's name")
+                listed = _NAME.findall((head[2] or b"").decode("utf-8", "replace"))
                 self._follow([name.replace("``", "`") for name in listed] or [c.name for c in self._columns])
                 self.at, self.in_rows = head.end(), True
             rows = dump_text.scan_sql(

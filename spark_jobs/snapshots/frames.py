@@ -82,7 +82,7 @@ class DumpTable(SnapshotTable):
 
     def _text_rows(self, path: Path) -> Iterator[list[Any]]:
         with opened(path) as file:
-            yield from arrow_rows(file.read, self.columns, self.form)
+            yield from arrow_rows(file.read, self.columns, self.form, self.id.table)
 
     def _parquet_rows(self, path: Path) -> Iterator[list[Any]]:
         from pyarrow.parquet import ParquetFile

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shlex
 import shutil
 import tracemalloc
@@ -233,6 +234,19 @@ def test_what_is_not_one_dump(tmp_path: Path) -> None:
     assert "_delta_log/0.json: another dump, or a table" in refused(tmp_path / "parquet")
 
 
+def test_rows_in_a_file_of_an_unknown_kind(tmp_path: Path) -> None:
+    """A table without them would be loaded; a file beside one that is read is none of the dump's."""
+    shutil.copytree(DUMPS / "csv", tmp_path / "csv")
+    file = tmp_path / "csv" / "dmp.keyed.000000000.csv"
+    (beside := file.with_name(f"{file.name}.sha256")).touch()
+    (tmp_path / "csv" / ".dmp.loose.000000001.csv.crc").touch()
+    assert dict(read_dump(str(tmp_path / "csv")).skipped) == {"other files": 2}
+    beside.unlink()
+    for ending in (".csv.lz4", ".CSV", ".txt.gz"):
+        file = file.rename(file.with_name(f"dmp.keyed.000000000{ending}"))
+        assert f"dmp.keyed.000000000{ending}: it has rows by its name" in refused(tmp_path / "csv")
+
+
 def test_views_and_sequences_are_skipped(tmp_path: Path) -> None:
     dump = read_dump(str(DUMPS / "no-data"))
     assert dict(dump.skipped) == {"views": 1, "sequences": 1}
@@ -257,7 +271,10 @@ DAMAGES: list[Damage] = [
     ("sql/dmp.keyed-schema.sql", lambda _: b"CREATE TABLE `keyed` (", "keyed-schema.sql: "),
     ("sql/metadata", lambda _: b"\xff" * (20 << 20), "no TSO"),
     ("sql/metadata", lambda _: b"SHOW MASTER STATUS:\n\tLog: tidb-binlog\n\tPos: 0\n", "no TSO"),
-    ("sql/metadata", lambda _: b"SHOW MASTER STATUS:\n\tLog: mysql-bin.01\n\tPos: 77\n", "mysql-bin.01, no TSO"),
+    ("sql/metadata", lambda data: re.sub(rb"tidb.*\n.*", b"mysql-bin.01\n\tPos: 77", data), "mysql-bin.01, no TSO"),
+    ("sql/metadata", lambda data: data[: data.index(b"Pos: ") + 12], "no TSO, or is cut"),
+    ("sql/metadata", lambda data: data.replace(b"Pos: ", "Pos: ²".encode()), "no TSO"),
+    ("sql/dmp.keyed.000000000.sql", lambda data: data.replace(b"`keyed`", b"`loose`"), "rows of table loose"),
     ("sql/metadata", lambda data: data + data.replace(b"Pos: 4", b"Pos: 5"), "several positions"),
 ]
 _BOMB = 40 << 20
