@@ -37,7 +37,7 @@ TIMES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 class TextForm:
     """How the rows of files are written: Dumpling's --csv-separator, --csv-delimiter (quote), --csv-line-terminator,
     --csv-null-value, --no-header, --csv-output-dialect (binary: raw, hex or base64) and --escape-backslash (escapes;
-    None: not known, and what it matters for is refused).
+    None: not known, and what it matters for is refused). table: that of SQL's statements, "" for any.
     """
 
     is_csv: bool = False
@@ -48,6 +48,7 @@ class TextForm:
     has_header: bool = True
     binary: str = "raw"
     escapes: bool | None = True
+    table: str = ""
 
     def name_text(self, name: str) -> bytes:
         """A column's name as the first line of a CSV file has it, without the quotes."""
@@ -73,19 +74,16 @@ class DumpCut(DumpTextError):
     """A file ends in the middle."""
 
 
-def dump_rows(
-    read: Callable[[int], bytes], columns: Sequence[Column], form: TextForm, table: str = ""
-) -> Iterator[list[TextColumn]]:
+def dump_rows(read: Callable[[int], bytes], columns: Sequence[Column], form: TextForm) -> Iterator[list[TextColumn]]:
     """The rows of a file.
 
     Args:
         read: the next bytes of the file, inflated, b"" at its end.
         columns: those of the table that the dump has, in the table's order.
-        table: whose rows statements have; "": of any.
     Raises:
         DumpTextError: says at which byte.
     """
-    reader, is_last = _Reader(columns, form, table.lower()), False
+    reader, is_last = _Reader(columns, form), False
     scan = reader.scan_csv if form.is_csv else reader.scan_sql
     while True:
         rows, needs_more = scan(is_last)
@@ -104,9 +102,8 @@ def dump_rows(
 class _Reader:
     """The bytes of a file that are looked at, and where its next row stands."""
 
-    def __init__(self, columns: Sequence[Column], form: TextForm, table: str) -> None:
+    def __init__(self, columns: Sequence[Column], form: TextForm) -> None:
         self.buffer, self.at, self.in_rows = b"", 0, False
-        self._table = table
         self._data, self._before, self._columns, self._form = _array(b""), 0, columns, form
         self._order: list[int] | None = None  # which column each value of a row is of
         self._first = 0  # the row after the header
@@ -143,7 +140,7 @@ class _Reader:
                         raise self._error(self.at)
                     return rows, True
                 name = head[1].decode("utf-8", "replace").replace("``", "`")
-                if self._table not in ("", name.lower()):
+                if self._form.table.lower() not in ("", name.lower()):
                     raise DumpTextError(f"it has rows of table {name}: take it out, or give it that table's name")
                 listed = _NAME.findall((head[2] or b"").decode("utf-8", "replace"))
                 self._follow([name.replace("``", "`") for name in listed] or [c.name for c in self._columns])

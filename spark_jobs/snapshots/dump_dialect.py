@@ -65,11 +65,9 @@ def dump_options(text: str | None) -> dict[str, Any]:
     return given
 
 
-def arrow_rows(
-    read: Callable[[int], bytes], columns: Sequence[Column], form: TextForm, table: str = ""
-) -> Iterator[list[Any]]:
-    """The rows of a file as Arrow columns of texts, and of bytes. table: as of dump_rows. DumpTextError."""
-    for rows in dump_rows(read, columns, form, table):
+def arrow_rows(read: Callable[[int], bytes], columns: Sequence[Column], form: TextForm) -> Iterator[list[Any]]:
+    """The rows of a file as Arrow columns of texts, and of bytes. DumpTextError."""
+    for rows in dump_rows(read, columns, form):
         yield [arrow_array(values, column, form) for values, column in zip(rows, columns, strict=True)]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -82,7 +82,7 @@ class DumpTable(SnapshotTable):
 
     def _text_rows(self, path: Path) -> Iterator[list[Any]]:
         with opened(path) as file:
-            yield from arrow_rows(file.read, self.columns, self.form, self.id.table)
+            yield from arrow_rows(file.read, self.columns, replace(self.form, table=self.id.table))
 
     def _parquet_rows(self, path: Path) -> Iterator[list[Any]]:
         from pyarrow.parquet import ParquetFile
