@@ -148,8 +148,8 @@ def _table_of(name: str, tables: Sequence[TableId], location: str) -> TableId:
         found = [table for table in tables if table.folded == id_]
     else:
         found = [id_ for id_ in tables if any(_is_named(text, id_) for text in (name, unescape(name)))]
-        longest = max((len(id_.table) for id_ in found), default=0)
-        found = [id_ for id_ in found if len(id_.table) == longest]
+        longest = max((len(id_.db + id_.table) for id_ in found), default=0)
+        found = [id_ for id_ in found if len(id_.db + id_.table) == longest]
     if len(found) == 1:
         return found[0].folded
     details = "whose rows these are is not known: their definition (DB.TABLE-schema.sql) is missing, or several fit"

@@ -247,6 +247,19 @@ def test_rows_in_a_file_of_an_unknown_kind(tmp_path: Path) -> None:
         assert f"dmp.keyed.000000000{ending}: it has rows by its name" in refused(tmp_path / "csv")
 
 
+def test_names_of_a_template_that_fit_two_tables(tmp_path: Path) -> None:
+    """The one whose names are most of the file's; where both are alike long, nothing proves whose it is."""
+    for db, table in (("shop", "orders_items"), ("orders", "items"), ("shop_orders", "items")):
+        write_dump(tmp_path / "dump", 1 << 60, f"CREATE TABLE `{table}` (`id` int)", db=db, table=table)
+    (tmp_path / "dump" / "shop").mkdir()
+    file = tmp_path / "dump" / "shop" / "orders_items-0.csv"
+    file.write_text("1\r\n")
+    dump = read_dump(str(tmp_path / "dump"))
+    assert [str(table.id) for table in dump.tables if table.files] == ["shop.orders_items"]
+    file.rename(tmp_path / "dump" / "shop_orders_items-0.csv")
+    assert "shop_orders_items-0: whose rows these are is not known" in refused(tmp_path / "dump")
+
+
 def test_views_and_sequences_are_skipped(tmp_path: Path) -> None:
     dump = read_dump(str(DUMPS / "no-data"))
     assert dict(dump.skipped) == {"views": 1, "sequences": 1}
