@@ -51,7 +51,10 @@ def dump_options(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     given = {name: values[0] for name, values in _KNOWN.items()}
-    words = iter(shlex.split(text))
+    try:
+        words = iter(shlex.split(text))
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"{OPTION}: {error}") from error
     for word in words:
         option, has_value, value = word.removeprefix("--").partition("=")
         name = _OPTIONS.get(option, "")
@@ -62,6 +65,8 @@ def dump_options(text: str | None) -> dict[str, Any]:
             if name == "binary" and value not in _BINARY:
                 raise SetupError("USAGE", details=f"{OPTION}: {option} is {', '.join(filter(None, _BINARY))}")
             given[name] = _BINARY[value] if name == "binary" else value.encode()
+        elif option.startswith("csv-"):
+            raise SetupError("USAGE", details=f"{OPTION}: --{option} is not known")
     return given
 
 

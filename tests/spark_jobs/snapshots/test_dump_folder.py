@@ -180,6 +180,17 @@ def test_signs_that_a_shell_left_as_they_are() -> None:
         assert text_form(True, [head], dump_options("--csv-separator '\\t'")).separator == separator
 
 
+def test_options_that_dumpling_does_not_know() -> None:
+    """A mistake would stand for the default; others of its command line say nothing of texts."""
+    for words, text in (
+        ("--csv-nul-value ''", "--csv-nul-value is not"),
+        ("--csv-delimiter '", "--dump-options: No closing"),
+    ):
+        with pytest.raises(SetupError, match=text):
+            dump_options(words)
+    assert dump_options("dumpling -h x --filetype csv --csv-null-value=") == dump_options("") | {"null": b""}
+
+
 @pytest.mark.parametrize("kind", ["sql", "csv"])
 def test_a_table_of_generated_columns_alone(tmp_path: Path, kind: str) -> None:
     """Dumpling writes rows without values: `()`, or empty lines. Other tables are read."""
