@@ -35,7 +35,6 @@ _NUMBERED: Final = re.compile(r"((?:.+/)?[^./][^./]*\.[^./]+\.\d{9,})\..+")
 _POSITION: Final = re.compile(
     r"^\s*Log:[ \t]*(\S*)\s*^\s*Pos:[ \t]*(\S[^\n]*?)[ \t\r]*$(?=[\s\S]*^Finished dump at)", re.MULTILINE
 )
-"""Only where it is followed by the metadata's last line."""
 _LOG: Final = "tidb-binlog"
 _MOST: Final = 16 << 20
 """Bytes of a definition, or of the metadata."""

@@ -13,6 +13,7 @@ from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 from ticdc_bridge.schemas.model.values import bit_size, shift_zone
 from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type, find_transition_days, find_wrong_times
+from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.pipeline.table_view import transition_dates
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import is_value
 
@@ -41,7 +42,7 @@ class RowTypes:
 
         Returns:
             The arrays; by row that does not fit the number of its first column that is none of its type; how many
-            values are lost, by what they are. ArrowException for a column of a type that no dump has for it.
+            values are lost, by what they are. SourceError for a column of a type that no dump has for it.
         """
         typed, unfit, losses = list[Any](), dict[int, int](), dict[str, Any]()
         for number, (column, array) in enumerate(zip(self.columns, arrays, strict=True)):
@@ -89,8 +90,8 @@ class RowTypes:
             return array, odd
         if array.type == wanted:
             return array, np.zeros(len(array), bool)
-        if pa.types.is_string(wanted) or pa.types.is_binary(wanted):
-            raise pa.ArrowInvalid(f"column {column.name} is of type {array.type} there")
+        if pa.types.is_string(wanted) or pa.types.is_binary(wanted) or pa.types.is_temporal(array.type):
+            raise SourceError(f"column {column.name} is of type {array.type} there: is the file of another table?")
         return _cast(array, wanted)
 
 

@@ -2,10 +2,13 @@
 
 from datetime import datetime
 
+import pytest
+
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.spark_jobs.arrow.library import pa
+from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.snapshots.reconcile_job import _literal
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 
@@ -83,3 +86,7 @@ def test_values_of_another_column() -> None:
         arrays = [pa.array([*row, value if n == number else row[0]]) for n, row in enumerate(rows)]
         _, unfit, _ = RowTypes(columns, SparkTypes(), ("UTC", "UTC"), True).fit(arrays)
         assert unfit == ({3: number} if value != b"any" else {}), value
+    number = versions([DdlText(1, "d", "CREATE TABLE `t` (`n` int)", SHOW)])[-1].table.columns
+    for array, wanted in ((pa.array([1], pa.date32()), number), (pa.array([1]), columns[:1])):
+        with pytest.raises(SourceError, match="another table"):
+            RowTypes(wanted, SparkTypes(), ("UTC", "UTC"), True).fit([array])
