@@ -73,7 +73,7 @@ class DumpTable(SnapshotTable):
         path, has_rows = path_of(chunk), self.kind == "parquet"
         try:
             for columns in (self._parquet_rows if has_rows else self._text_rows)(path):
-                has_rows = True
+                has_rows = has_rows or len(columns[0]) > 0
                 yield columns
             if not has_rows:
                 raise DumpTextError(_NO_ROW)

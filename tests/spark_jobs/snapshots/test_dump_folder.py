@@ -291,6 +291,7 @@ DAMAGES: list[Damage] = [
     ("sql/dmp.keyed.000000000.sql", lambda _: b"x" * (4 << 20), "byte 0 can't stand there"),
     ("csv/dmp.keyed.000000000.csv", lambda data: data[:-4], "ends within a row"),
     ("csv/dmp.keyed.000000000.csv", lambda _: b"", "no row"),
+    ("csv/dmp.keyed.000000000.csv", lambda data: data[: data.index(b"\n") + 1], "no row"),
     ("sql-gzip/dmp.keyed-schema.sql.gz", lambda _: gzip.compress(bytes(_BOMB)), "is no definition"),
     ("sql/dmp.keyed-schema.sql", lambda _: b"CREATE TABLE `keyed` (", "keyed-schema.sql: "),
     ("sql/metadata", lambda _: b"\xff" * (20 << 20), "no TSO"),
