@@ -112,8 +112,8 @@ class DumpTable(SnapshotTable):
         if self.kind == "parquet":
             return Estimate(self._parquet_counts[0], True, count, size)
         for path in map(path_of, self.files[:1]):
-            with path.open("rb") as raw:
-                data = _inflated(raw, path.suffix).read(_HEAD)
+            with path.open("rb") as raw, _inflated(raw, path.suffix) as content:
+                data = content.read(_HEAD)
                 read = max(min(raw.tell(), size), 1)  # a stream that inflates has read on
             with suppress(DumpCut):
                 for part in head_rows(data, False, self.columns, self.form):

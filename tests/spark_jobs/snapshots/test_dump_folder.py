@@ -206,6 +206,14 @@ def test_a_table_of_generated_columns_alone(tmp_path: Path, kind: str) -> None:
         t.losses()
 
 
+@pytest.mark.parametrize("name", ["csv", "csv-gzip", "csv-zstd", "csv-snappy", "sql-gzip"])
+def test_an_estimate(name: str) -> None:
+    """A stream that inflates closes what it reads as soon as it goes."""
+    (table,) = (table for table in read_dump(str(DUMPS / name)).tables if table.id.table == "keyed")
+    table.form = TextForm(table.kind == "csv")
+    assert (table.estimate().rows, table.estimate().size) == (4, sum(table.sizes))
+
+
 def refused(folder: Path, at: int | None = None) -> str:
     with pytest.raises(SetupError) as caught:
         read_dump(str(folder), at)
