@@ -85,8 +85,7 @@ def read_dump(location: str, at: int | None = None) -> Dump:
     if twice := next((what for what, count in times.items() if count > 1), None):
         raise _error(location, f"{twice} is there twice: two dumps, or a file and what it was inflated to?")
     if unknown := next((name for numbered, name in others.items() if numbered not in times), None):
-        endings = "it has rows by its name, and its ending is none of .sql, .csv, .parquet (with .gz, .zst or .snappy)"
-        raise _error(location, f"{unknown}: {endings}: unpack it, or rename it to what it is")
+        raise _error(location, f"{unknown}: rows by its name, of no kind that is read (.csv, .csv.gz …): unpack it")
     tables = {
         id_.folded: _definition(id_, path, tso, location)
         for id_, path in schemas.items()

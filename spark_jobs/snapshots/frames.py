@@ -92,6 +92,7 @@ class DumpTable(SnapshotTable):
             if missing := sorted({*names} - {*file.schema_arrow.names}):
                 raise DumpTextError(f"it has no column {', '.join(missing)}, as the table's definition has")
             for batch in file.iter_batches(_BATCH, columns=names):
+                batch.validate(full=True)  # a text may have bytes that are not UTF-8
                 yield [batch.column(name) for name in names]
 
     def losses(self) -> list[str]:

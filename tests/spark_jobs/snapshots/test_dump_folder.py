@@ -263,7 +263,7 @@ def test_rows_in_a_file_of_an_unknown_kind(tmp_path: Path) -> None:
     beside.unlink()
     for ending in (".csv.lz4", ".CSV", ".txt.gz"):
         file = file.rename(file.with_name(f"dmp.keyed.000000000{ending}"))
-        assert f"dmp.keyed.000000000{ending}: it has rows by its name" in refused(tmp_path / "csv")
+        assert f"dmp.keyed.000000000{ending}: rows by its name" in refused(tmp_path / "csv")
 
 
 def test_names_of_a_template_that_fit_two_tables(tmp_path: Path) -> None:
@@ -300,6 +300,7 @@ DAMAGES: list[Damage] = [
     ("csv/dmp.keyed.000000000.csv", lambda data: data[:-4], "ends within a row"),
     ("csv/dmp.keyed.000000000.csv", lambda _: b"", "no row"),
     ("csv/dmp.keyed.000000000.csv", lambda data: data[: data.index(b"\n") + 1], "no row"),
+    ("parquet/dmp.keyed.000000000.snappy.parquet", lambda data: data.replace("ü".encode(), b"\xfc\xfc"), "UTF8"),
     ("sql-gzip/dmp.keyed-schema.sql.gz", lambda _: gzip.compress(bytes(_BOMB)), "is no definition"),
     ("sql/dmp.keyed-schema.sql", lambda _: b"CREATE TABLE `keyed` (", "keyed-schema.sql: "),
     ("sql/metadata", lambda _: b"\xff" * (20 << 20), "no TSO"),
