@@ -24,7 +24,7 @@ _MOST_HEAD: Final = 1 << 20
 """Bytes before the rows of a statement: it may list 1017 columns, of 64 letters each."""
 _ROWS: Final = 1 << 16
 _HEAD: Final = re.compile(
-    rb"INSERT INTO `(?:[^`]|``){1,256}`\s*(?:\(((?:`(?:[^`]|``){1,256}`,?){1,4096})\)\s*)?VALUES", re.ASCII
+    rb"INSERT INTO `((?:[^`]|``){1,256})`\s*(?:\(((?:`(?:[^`]|``){1,256}`,?){1,4096})\)\s*)?VALUES", re.ASCII
 )
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _PASSED_OVER: Final = re.compile(rb"[\s;]+|/\*[^;]*?\*/|--[^\n]*\n")
@@ -37,7 +37,7 @@ TIMES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 class TextForm:
     """How the rows of files are written: Dumpling's --csv-separator, --csv-delimiter (quote), --csv-line-terminator,
     --csv-null-value, --no-header, --csv-output-dialect (binary: raw, hex or base64) and --escape-backslash (escapes;
-    None: not known, and what it matters for is refused).
+    None: not known, and what it matters for is refused). table: that of SQL's statements, "" for any.
     """
 
     is_csv: bool = False
@@ -48,6 +48,7 @@ class TextForm:
     has_header: bool = True
     binary: str = "raw"
     escapes: bool | None = True
+    table: str = ""
 
     def name_text(self, name: str) -> bytes:
         """A column's name as the first line of a CSV file has it, without the quotes."""
@@ -138,7 +139,10 @@ class _Reader:
                     if len(self.buffer) - self.at > _MOST_HEAD:
                         raise self._error(self.at)
                     return rows, True
-                listed = _NAME.findall((head[1] or b"").decode("utf-8", "replace"))
+                name = head[1].decode("utf-8", "replace").replace("``", "`")
+                if self._form.table.lower() not in ("", name.lower()):
+                    raise DumpTextError(f"it has rows of table {name}: take it out, or give it that table's name")
+                listed = _NAME.findall((head[2] or b"").decode("utf-8", "replace"))
                 self._follow([name.replace("``", "`") for name in listed] or [c.name for c in self._columns])
                 self.at, self.in_rows = head.end(), True
             rows = dump_text.scan_sql(

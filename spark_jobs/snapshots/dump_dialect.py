@@ -51,7 +51,10 @@ def dump_options(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     given = {name: values[0] for name, values in _KNOWN.items()}
-    words = iter(shlex.split(text))
+    try:
+        words = iter(shlex.split(text))
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"{OPTION}: {error}") from error
     for word in words:
         option, has_value, value = word.removeprefix("--").partition("=")
         name = _OPTIONS.get(option, "")
@@ -62,6 +65,8 @@ def dump_options(text: str | None) -> dict[str, Any]:
             if name == "binary" and value not in _BINARY:
                 raise SetupError("USAGE", details=f"{OPTION}: {option} is {', '.join(filter(None, _BINARY))}")
             given[name] = _BINARY[value] if name == "binary" else value.encode()
+        elif option.startswith("csv-"):
+            raise SetupError("USAGE", details=f"{OPTION}: --{option} is not known")
     return given
 
 
@@ -123,7 +128,7 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
         # Where values fit their types in no dialect, some are none of their type, which the load finds out.
         cells = [
             entry for entry in cells
-            if all(_fits(v, c) for c, values in zip(head.columns, entry[1], strict=True) for v in values)
+            if all(is_value(v, c) for c, values in zip(head.columns, entry[1], strict=True) for v in values)
         ] or cells  # fmt: skip
         if not cells:
             details = f"{head.name} can't be read in any known dialect ({found[0][1]}): it is damaged, or Dumpling had"
@@ -161,7 +166,7 @@ def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | DumpTextError:
     return cells
 
 
-def _fits(value: Any, column: Column) -> bool:
+def is_value(value: Any, column: Column) -> bool:
     """True if a text can be a value of the column."""
     if value is None:
         return True
@@ -206,4 +211,4 @@ def _can_be_null(form: TextForm, column: Column, sign: bytes) -> bool:
         return form.null.startswith(form.quote)
     if form.escapes and form.null[:1] == b"\\" and form.null[1:2] not in b"\\0nr" + sign:
         return False  # no value is written so
-    return _fits(form.null if column.type.kind in BYTES else form.null.decode("utf-8", "replace"), column)
+    return is_value(form.null if column.type.kind in BYTES else form.null.decode("utf-8", "replace"), column)

@@ -31,7 +31,9 @@ _OTHER: Final = re.compile(
 )
 _DEFAULT_NAME: Final = re.compile(r"(?P<db>[^./]+)\.(?P<table>[^./]+)\.\d{9,}\Z")
 _CREATE: Final = re.compile(r"^(CREATE [^`]*TABLE .*?)[;\s]*\Z", re.MULTILINE | re.DOTALL)
-_POSITION: Final = re.compile(r"^\s*Log:[ \t]*(\S*)\s*^\s*Pos:[ \t]*(\S[^\n]*?)[ \t\r]*$", re.MULTILINE)
+_NUMBERED: Final = re.compile(r"((?:.+/)?[^./][^./]*\.[^./]+\.\d{9,})\..+")
+_POSITION: Final = re.compile(r"^\s*Log:[ \t]*(\S*)\s*^\s*Pos:[ \t]*(\S[^\n]*?)[ \t\r]*\n", re.MULTILINE)
+"""A line that has an end: of one that was cut, the digits would be another TSO."""
 _LOG: Final = "tidb-binlog"
 _MOST: Final = 16 << 20
 """Bytes of a definition, or of the metadata."""
@@ -62,7 +64,7 @@ def read_dump(location: str, at: int | None = None) -> Dump:
     if "metadata" not in names:
         raise _error(location, "it has no file called metadata, which Dumpling writes at its end: dump again")
     tso = _tso(names.pop("metadata"), location, at)
-    skipped, views = Counter[str](), set[str]()
+    skipped, views, others = Counter[str](), set[str](), dict[str, str]()
     schemas, data, times = dict[TableId, Path](), list[tuple[str, Path, str]](), Counter[TableId | str]()
     if other_file := next(filter(_OF_OTHERS.fullmatch, names), None):
         raise _error(location, f"{other_file}: another dump, or a table, is in the folder: give each its own")
@@ -78,8 +80,11 @@ def read_dump(location: str, at: int | None = None) -> Dump:
             times[data[-1][0]] += 1
         else:
             skipped["other files"] += 1
+            others |= {numbered[1]: name} if (numbered := _NUMBERED.fullmatch(name)) else {}
     if twice := next((what for what, count in times.items() if count > 1), None):
         raise _error(location, f"{twice} is there twice: two dumps, or a file and what it was inflated to?")
+    if unknown := next((name for numbered, name in others.items() if numbered not in times), None):
+        raise _error(location, f"{unknown}: rows by its name, of no kind that is read (.csv, .csv.gz …): unpack it")
     tables = {
         id_.folded: _definition(id_, path, tso, location)
         for id_, path in schemas.items()
@@ -97,7 +102,7 @@ def read_dump(location: str, at: int | None = None) -> Dump:
 
 def _tso(metadata: Path, location: str, at: int | None) -> int:
     with metadata.open("rb") as file:
-        found = _POSITION.findall(file.read(_MOST).decode("utf-8", "replace"))
+        found = _POSITION.findall(file.read(_MOST).decode("ascii", "replace"))
     log, text = found[0] if found else ("", "")
     if len(set(found)) > 1 or (text.isdigit() and log != _LOG):
         why = "several positions: rows may be newer than the first" if log == _LOG else f"a position of {log}, no TSO"
@@ -105,7 +110,7 @@ def _tso(metadata: Path, location: str, at: int | None) -> int:
     tso = int(text) if text.isdigit() else 0
     if not 0 < (at or tso) <= MAX_TSO:
         time = f" of its time {text}: CAST(UNIX_TIMESTAMP('{text}') * 1000 AS UNSIGNED) << 18" if ":" in text else ""
-        raise _error(location, f"its metadata names no TSO: give that of its rows (--at N){time}")
+        raise _error(location, f"its metadata names no TSO, or is cut: give that of its rows (--at N){time}")
     if at is not None and tso not in (0, at):
         raise _error(location, f"its metadata says that it holds the rows of TSO {text}, and --at says {at}")
     return at or tso
@@ -140,8 +145,8 @@ def _table_of(name: str, tables: Sequence[TableId], location: str) -> TableId:
         found = [table for table in tables if table.folded == id_]
     else:
         found = [id_ for id_ in tables if any(_is_named(text, id_) for text in (name, unescape(name)))]
-        longest = max((len(id_.table) for id_ in found), default=0)
-        found = [id_ for id_ in found if len(id_.table) == longest]
+        longest = max((len(id_.db + id_.table) for id_ in found), default=0)
+        found = [id_ for id_ in found if len(id_.db + id_.table) == longest]
     if len(found) == 1:
         return found[0].folded
     details = "whose rows these are is not known: their definition (DB.TABLE-schema.sql) is missing, or several fit"

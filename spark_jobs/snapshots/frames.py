@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -73,7 +73,7 @@ class DumpTable(SnapshotTable):
         path, has_rows = path_of(chunk), self.kind == "parquet"
         try:
             for columns in (self._parquet_rows if has_rows else self._text_rows)(path):
-                has_rows = True
+                has_rows = has_rows or len(columns[0]) > 0
                 yield columns
             if not has_rows:
                 raise DumpTextError(_NO_ROW)
@@ -82,7 +82,7 @@ class DumpTable(SnapshotTable):
 
     def _text_rows(self, path: Path) -> Iterator[list[Any]]:
         with opened(path) as file:
-            yield from arrow_rows(file.read, self.columns, self.form)
+            yield from arrow_rows(file.read, self.columns, replace(self.form, table=self.id.table))
 
     def _parquet_rows(self, path: Path) -> Iterator[list[Any]]:
         from pyarrow.parquet import ParquetFile
@@ -92,6 +92,7 @@ class DumpTable(SnapshotTable):
             if missing := sorted({*names} - {*file.schema_arrow.names}):
                 raise DumpTextError(f"it has no column {', '.join(missing)}, as the table's definition has")
             for batch in file.iter_batches(_BATCH, columns=names):
+                batch.validate(full=True)  # a text may have bytes that are not UTF-8
                 yield [batch.column(name) for name in names]
 
     def losses(self) -> list[str]:
@@ -112,8 +113,8 @@ class DumpTable(SnapshotTable):
         if self.kind == "parquet":
             return Estimate(self._parquet_counts[0], True, count, size)
         for path in map(path_of, self.files[:1]):
-            with path.open("rb") as raw:
-                data = _inflated(raw, path.suffix).read(_HEAD)
+            with path.open("rb") as raw, _inflated(raw, path.suffix) as content:
+                data = content.read(_HEAD)
                 read = max(min(raw.tell(), size), 1)  # a stream that inflates has read on
             with suppress(DumpCut):
                 for part in head_rows(data, False, self.columns, self.form):

@@ -9,11 +9,13 @@ import numpy as np
 
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Column
-from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.schemas.model.values import shift_zone
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
+from ticdc_bridge.schemas.model.values import bit_size, shift_zone
 from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type, find_transition_days, find_wrong_times
+from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.pipeline.table_view import transition_dates
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import is_value
 
 _DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(\.\d{1,6})?"
 _FORMS: Final = {
@@ -40,13 +42,14 @@ class RowTypes:
 
         Returns:
             The arrays; by row that does not fit the number of its first column that is none of its type; how many
-            values are lost, by what they are. ArrowException for a column of a type that no dump has for it.
+            values are lost, by what they are. SourceError for a column of a type that no dump has for it.
         """
         typed, unfit, losses = list[Any](), dict[int, int](), dict[str, Any]()
         for number, (column, array) in enumerate(zip(self.columns, arrays, strict=True)):
             if pa.types.is_timestamp(array.type) and column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP):
                 array = _texts_of(array, column.scale or 0)
             values, odd = self._fit(array, column)
+            odd |= _find_foreign(values, column)
             wrong = twice = np.zeros(len(array), bool)
             if column.type.kind is Kind.TIMESTAMP and self.zones[0] != self.zones[1]:
                 twice = _find_twice(array, self.zones[0])
@@ -87,9 +90,20 @@ class RowTypes:
             return array, odd
         if array.type == wanted:
             return array, np.zeros(len(array), bool)
-        if pa.types.is_string(wanted) or pa.types.is_binary(wanted):
-            raise pa.ArrowInvalid(f"column {column.name} is of type {array.type} there")
+        if pa.types.is_string(wanted) or pa.types.is_binary(wanted) or pa.types.is_temporal(array.type):
+            raise SourceError(f"column {column.name} is of type {array.type} there: is the file of another table?")
         return _cast(array, wanted)
+
+
+def _find_foreign(array: Any, column: Column) -> Any:
+    """Which values (bool) have another number of bits or bytes than the column, or labels that it has not."""
+    kind, size = column.type.kind, column.length
+    if kind in ELEMENTS:
+        labels = [label for label in pc.unique(array).to_pylist() if not is_value(label, column)]
+        return _mask(pc.is_in(array, pa.array(labels, array.type)))
+    if kind is Kind.BIT:
+        return _mask(pc.not_equal(pc.binary_length(array), bit_size(size or 1)))
+    return _mask(pc.greater(pc.binary_length(array), size)) if kind is Kind.BINARY and size else np.False_
 
 
 def _shift(text: str | None, source: str, target: str) -> tuple[str | None, bool]:

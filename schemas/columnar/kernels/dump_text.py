@@ -125,7 +125,7 @@ def scan_csv(
                     at < end and not _stands_at(data, at, end, separator) and not _stands_at(data, at, end, terminator)
                 ):
                     if has_escapes and data[at] == _BACKSLASH and at + 1 < end:
-                        kind = ESCAPED
+                        kind = UNQUOTED if quote.shape[0] else ESCAPED
                         at += 1
                     at += 1
                 last = at
@@ -137,7 +137,7 @@ def scan_csv(
             mark = separator if column < columns - 1 else terminator
             if _stands_at(data, at, end, mark):
                 at += mark.shape[0]
-            elif at < end or column < columns - 1:
+            else:  # Dumpling ends the last row, too
                 state[0], state[1] = (CUT, begin) if at + ahead > end else (MALFORMED, at)
                 return rows
             cell = rows * columns + column

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shlex
 import shutil
 import tracemalloc
@@ -179,6 +180,17 @@ def test_signs_that_a_shell_left_as_they_are() -> None:
         assert text_form(True, [head], dump_options("--csv-separator '\\t'")).separator == separator
 
 
+def test_options_that_dumpling_does_not_know() -> None:
+    """A mistake would stand for the default; others of its command line say nothing of texts."""
+    for words, text in (
+        ("--csv-nul-value ''", "--csv-nul-value is not"),
+        ("--csv-delimiter '", "--dump-options: No closing"),
+    ):
+        with pytest.raises(SetupError, match=text):
+            dump_options(words)
+    assert dump_options("dumpling -h x --filetype csv --csv-null-value=") == dump_options("") | {"null": b""}
+
+
 @pytest.mark.parametrize("kind", ["sql", "csv"])
 def test_a_table_of_generated_columns_alone(tmp_path: Path, kind: str) -> None:
     """Dumpling writes rows without values: `()`, or empty lines. Other tables are read."""
@@ -192,6 +204,14 @@ def test_a_table_of_generated_columns_alone(tmp_path: Path, kind: str) -> None:
     assert [column.to_pylist() for part in u.read(u.chunks()[0]) for column in part] == [["1"]]
     with pytest.raises(SetupError, match="all its columns are generated"):
         t.losses()
+
+
+@pytest.mark.parametrize("name", ["csv", "csv-gzip", "csv-zstd", "csv-snappy", "sql-gzip"])
+def test_an_estimate(name: str) -> None:
+    """A stream that inflates closes what it reads as soon as it goes."""
+    (table,) = (table for table in read_dump(str(DUMPS / name)).tables if table.id.table == "keyed")
+    table.form = TextForm(table.kind == "csv")
+    assert (table.estimate().rows, table.estimate().size) == (4, sum(table.sizes))
 
 
 def refused(folder: Path, at: int | None = None) -> str:
@@ -233,6 +253,32 @@ def test_what_is_not_one_dump(tmp_path: Path) -> None:
     assert "_delta_log/0.json: another dump, or a table" in refused(tmp_path / "parquet")
 
 
+def test_rows_in_a_file_of_an_unknown_kind(tmp_path: Path) -> None:
+    """A table without them would be loaded; a file beside one that is read is none of the dump's."""
+    shutil.copytree(DUMPS / "csv", tmp_path / "csv")
+    file = tmp_path / "csv" / "dmp.keyed.000000000.csv"
+    (beside := file.with_name(f"{file.name}.sha256")).touch()
+    (tmp_path / "csv" / ".dmp.loose.000000001.csv.crc").touch()
+    assert dict(read_dump(str(tmp_path / "csv")).skipped) == {"other files": 2}
+    beside.unlink()
+    for ending in (".csv.lz4", ".CSV", ".txt.gz"):
+        file = file.rename(file.with_name(f"dmp.keyed.000000000{ending}"))
+        assert f"dmp.keyed.000000000{ending}: rows by its name" in refused(tmp_path / "csv")
+
+
+def test_names_of_a_template_that_fit_two_tables(tmp_path: Path) -> None:
+    """The one whose names are most of the file's; where both are alike long, nothing proves whose it is."""
+    for db, table in (("shop", "orders_items"), ("orders", "items"), ("shop_orders", "items")):
+        write_dump(tmp_path / "dump", 1 << 60, f"CREATE TABLE `{table}` (`id` int)", db=db, table=table)
+    (tmp_path / "dump" / "shop").mkdir()
+    file = tmp_path / "dump" / "shop" / "orders_items-0.csv"
+    file.write_text("1\r\n")
+    dump = read_dump(str(tmp_path / "dump"))
+    assert [str(table.id) for table in dump.tables if table.files] == ["shop.orders_items"]
+    file.rename(tmp_path / "dump" / "shop_orders_items-0.csv")
+    assert "shop_orders_items-0: whose rows these are is not known" in refused(tmp_path / "dump")
+
+
 def test_views_and_sequences_are_skipped(tmp_path: Path) -> None:
     dump = read_dump(str(DUMPS / "no-data"))
     assert dict(dump.skipped) == {"views": 1, "sequences": 1}
@@ -253,11 +299,16 @@ DAMAGES: list[Damage] = [
     ("sql/dmp.keyed.000000000.sql", lambda _: b"x" * (4 << 20), "byte 0 can't stand there"),
     ("csv/dmp.keyed.000000000.csv", lambda data: data[:-4], "ends within a row"),
     ("csv/dmp.keyed.000000000.csv", lambda _: b"", "no row"),
+    ("csv/dmp.keyed.000000000.csv", lambda data: data[: data.index(b"\n") + 1], "no row"),
+    ("parquet/dmp.keyed.000000000.snappy.parquet", lambda data: data.replace("ü".encode(), b"\xfc\xfc"), "UTF8"),
     ("sql-gzip/dmp.keyed-schema.sql.gz", lambda _: gzip.compress(bytes(_BOMB)), "is no definition"),
     ("sql/dmp.keyed-schema.sql", lambda _: b"CREATE TABLE `keyed` (", "keyed-schema.sql: "),
     ("sql/metadata", lambda _: b"\xff" * (20 << 20), "no TSO"),
     ("sql/metadata", lambda _: b"SHOW MASTER STATUS:\n\tLog: tidb-binlog\n\tPos: 0\n", "no TSO"),
-    ("sql/metadata", lambda _: b"SHOW MASTER STATUS:\n\tLog: mysql-bin.01\n\tPos: 77\n", "mysql-bin.01, no TSO"),
+    ("sql/metadata", lambda data: re.sub(rb"tidb.*\n.*", b"mysql-bin.01\n\tPos: 77", data), "mysql-bin.01, no TSO"),
+    ("sql/metadata", lambda data: data[: data.index(b"Pos: ") + 12], "no TSO, or is cut"),
+    ("sql/metadata", lambda data: data.replace(b"Pos: ", "Pos: ²".encode()), "no TSO"),
+    ("sql/dmp.keyed.000000000.sql", lambda data: data.replace(b"`keyed`", b"`loose`"), "rows of table loose"),
     ("sql/metadata", lambda data: data + data.replace(b"Pos: 4", b"Pos: 5"), "several positions"),
 ]
 _BOMB = 40 << 20
