@@ -1,6 +1,7 @@
 """Values of a source in the exact types of the lake: what none of them can be."""
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -79,14 +80,15 @@ def test_values_of_another_column() -> None:
     """Of a file of another table, or of bytes that another dialect wrote: no row of this one has them."""
     kinds = "`e` enum('x','y'), `s` set('a','b','c'), `b` bit(9), `f` binary(3), `v` varbinary(4), `bl` blob"
     columns = versions([DdlText(1, "d", f"CREATE TABLE `t` ({kinds})", SHOW)])[-1].table.columns
-    held = ["y", "", None], ["c,a", "", None], [b"\1\0", bytes(2), None], [b"abc", b"", None], [b"abcd", b"", None]
-    foreign = ["z", "a,d", b"\1", b"616263", b"YWJj=", b"any"]
+    held: list[list[Any]] = [["y", "", None], ["c,a", "", None]]
+    held += [[b"\1\0", bytes(2), None], [b"abc", b"", None], [b"abcd", b"", None]]
+    foreign: list[Any] = ["z", "a,d", b"\1", b"616263", b"YWJj=", b"any"]
     for number, value in enumerate(foreign):
         rows = [*held, [b"x", b"", None]]
         arrays = [pa.array([*row, value if n == number else row[0]]) for n, row in enumerate(rows)]
         _, unfit, _ = RowTypes(columns, SparkTypes(), ("UTC", "UTC"), True).fit(arrays)
         assert unfit == ({3: number} if value != b"any" else {}), value
-    number = versions([DdlText(1, "d", "CREATE TABLE `t` (`n` int)", SHOW)])[-1].table.columns
-    for array, wanted in ((pa.array([1], pa.date32()), number), (pa.array([1]), columns[:1])):
+    numbers = versions([DdlText(1, "d", "CREATE TABLE `t` (`n` int)", SHOW)])[-1].table.columns
+    for array, wanted in ((pa.array([1], pa.date32()), numbers), (pa.array([1]), columns[:1])):
         with pytest.raises(SourceError, match="another table"):
             RowTypes(wanted, SparkTypes(), ("UTC", "UTC"), True).fit([array])
