@@ -272,5 +272,6 @@ def test_progress(tmp_path: Path) -> None:
     stage.folder.mkdir()
     stage._total, stage._began = 4, time.monotonic() - 60
     (stage.folder / "0.1500.json").write_bytes(b"")
-    assert stage.progress().startswith("1,500 rows, 1 of 4 chunks, 2")
+    (stage.folder / ".next.part").write_bytes(bytes(3 << 20))
+    assert stage.progress().startswith("1,500 rows, 1 of 4 chunks (3 MiB of the next are written), 2")
     assert "about 3 min left" in stage.progress()
