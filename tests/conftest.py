@@ -183,7 +183,10 @@ def pytest_runtest_teardown() -> None:
 def _active_session(request: pytest.FixtureRequest) -> None:
     """The session of `spark` is the active one, which jobs take; a test may have left another one there."""
     if "spark" in request.fixturenames:
-        request.getfixturevalue("spark").createDataFrame([], "a int")  # pyspark makes its session active, in both VMs
+        session = request.getfixturevalue("spark")
+        session.createDataFrame([], "a int")  # pyspark makes its session active, in both VMs
+        if request.node.get_closest_marker("slow"):  # of each Delta table Delta keeps its plans for an hour, 5 MB
+            request.addfinalizer(session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache)
 
 
 class Counting:
