@@ -180,13 +180,14 @@ def pytest_runtest_teardown() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _active_session(request: pytest.FixtureRequest) -> None:
+def _active_session(request: pytest.FixtureRequest) -> Iterator[None]:
     """The session of `spark` is the active one, which jobs take; a test may have left another one there."""
-    if "spark" in request.fixturenames:
-        session = request.getfixturevalue("spark")
-        session.createDataFrame([], "a int")  # pyspark makes its session active, in both VMs
-        if request.node.get_closest_marker("slow"):  # of each Delta table Delta keeps its plans for an hour, 5 MB
-            request.addfinalizer(session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache)
+    spark = request.getfixturevalue("spark") if "spark" in request.fixturenames else None
+    if spark is not None:
+        spark.createDataFrame([], "a int")  # pyspark makes its session active, in both VMs
+    yield
+    if spark is not None and request.node.get_closest_marker("slow"):  # Delta keeps plans of each table for an hour
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 class Counting:
