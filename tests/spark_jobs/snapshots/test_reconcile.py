@@ -184,7 +184,7 @@ def test_finds_what_was_damaged(
     assert (said["rows"], said["equal"], said["newer"]) == (rows, rows, 0)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_every_kind_of_key(
     server: Any, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
