@@ -7,7 +7,7 @@ what TiDB made of its rows, as those do.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from zlib import crc32
@@ -96,6 +96,11 @@ class CurrentTable:
         loaded = self.columns.time_of(LOADED)
         return emptied if loaded == self.loading else max(emptied, loaded)
 
+    def _is_loaded(self, steps: Sequence[SchemaChange], newest_ts: int = 0) -> bool:
+        """True if a snapshot has all of this: its columns may be those of statements that are not read yet."""
+        loaded = self.columns.time_of(LOADED)
+        return loaded != self.loading and max(newest_ts, *(s.commit_ts for s in steps), 0) <= loaded
+
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Applies row changes (change_schema.CHANGES with maps, and `position`); how many keys it wrote.
 
@@ -128,6 +133,9 @@ class CurrentTable:
         if settings.by_offset and counts.newest_ts is not None:
             raise self.columns.stopped("changes have a commit_ts, which orders them: leave out --order offset")
         check_counts(counts, settings, summary)
+        if counts.newest_ts is not None and not counts.untimed_deletes and self._is_loaded(steps, counts.newest_ts):
+            summary.skipped["before the snapshot"] += counts.emptied
+            return 0
         forgotten_ts = self.columns.follow_or_create(table, rows.steps)
         self.columns.create_tombstones(table)
         if counts.emptied:
@@ -144,7 +152,7 @@ class CurrentTable:
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the table, if there is one, to where the history is. As `merge` without rows."""
-        if self.columns.can_follow():
+        if self.columns.can_follow() and not (steps and self._is_loaded(steps)):
             since = self._since(emptied_at(steps))
             unsure = unsure_step(steps, since)
             if unsure is not None and self._has_rows_before(unsure, since):
