@@ -96,11 +96,6 @@ class CurrentTable:
         loaded = self.columns.time_of(LOADED)
         return emptied if loaded == self.loading else max(emptied, loaded)
 
-    def _is_loaded(self, steps: Sequence[SchemaChange], newest_ts: int = 0) -> bool:
-        """True if a snapshot has all of this: its columns may be those of statements that are not read yet."""
-        loaded = self.columns.time_of(LOADED)
-        return loaded != self.loading and max(newest_ts, *(s.commit_ts for s in steps), 0) <= loaded
-
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Applies row changes (change_schema.CHANGES with maps, and `position`); how many keys it wrote.
 
@@ -133,13 +128,12 @@ class CurrentTable:
         if settings.by_offset and counts.newest_ts is not None:
             raise self.columns.stopped("changes have a commit_ts, which orders them: leave out --order offset")
         check_counts(counts, settings, summary)
-        if counts.newest_ts is not None and not counts.untimed_deletes and self._is_loaded(steps, counts.newest_ts):
-            summary.skipped["before the snapshot"] += counts.emptied
+        if counts.emptied:
+            summary.skipped["before TRUNCATE" if since == emptied else "before the snapshot"] += counts.emptied
+        if counts.emptied == counts.changes and _is_loaded(since, emptied, rows.steps):
             return 0
         forgotten_ts = self.columns.follow_or_create(table, rows.steps)
         self.columns.create_tombstones(table)
-        if counts.emptied:
-            summary.skipped["before TRUNCATE" if since == emptied else "before the snapshot"] += counts.emptied
         written = self.write(self.columns, changes, rows, counts, forgotten_ts, summary)
         summary.merges[str(settings.id)] = TableMerge(time.monotonic() - began, counts.newest_ts)
         return written
@@ -152,8 +146,10 @@ class CurrentTable:
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the table, if there is one, to where the history is. As `merge` without rows."""
-        if self.columns.can_follow() and not (steps and self._is_loaded(steps)):
-            since = self._since(emptied_at(steps))
+        if self.columns.can_follow():
+            emptied = emptied_at(steps)
+            if _is_loaded(since := self._since(emptied), emptied, steps):
+                return
             unsure = unsure_step(steps, since)
             if unsure is not None and self._has_rows_before(unsure, since):
                 raise self._unsure_error(unsure)
@@ -171,6 +167,14 @@ class CurrentTable:
             details = f"SHOW CREATE TABLE at commit_ts {step.commit_ts}: {step.unclear}"
             return self.columns.stopped(f"{details}. {load_into_new(self.columns.settings.id)}")
         return self.columns.stopped(unsure_text(step.unsure, step.commit_ts, step.why, self.columns.settings.id))
+
+
+def _is_loaded(since: int, emptied: int, steps: Sequence[SchemaChange]) -> bool:
+    """True if a snapshot follows all statements: its columns may be those of later ones, which are not read yet.
+
+    since, emptied: up to where changes are none of the table's, by a snapshot or by a TRUNCATE.
+    """
+    return since > emptied and bool(steps) and all(step.commit_ts <= since for step in steps)
 
 
 def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forgotten_ts: int) -> Row:

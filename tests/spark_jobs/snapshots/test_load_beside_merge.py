@@ -88,6 +88,33 @@ def test_a_stream_that_runs(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("engine", ["delta-spark", "iceberg-spark"])
+def test_a_snapshot_of_after_a_statement_that_is_not_read_yet(
+    spark: SparkSession, engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table has its column then, and the changes from before it: they are none of the table's."""
+    added, out = (70, "ALTER TABLE t ADD w int"), _location(spark, engine)
+    changes: Changes = [
+        {"commit_ts": 50, "after": {"id": "1", "v": "1"}},
+        {"commit_ts": 120, "after": {"id": "2", "v": "2", "w": "3"}},
+    ]
+    ddl: Ddl = [(1, "CREATE TABLE t (id int primary key, v int)"), added]
+    sent = messages(ddl, changes)
+    create = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `v` int,\n  `w` int,\n  PRIMARY KEY (`id`)\n)"
+    to = ["--table", "d.t", "--engine", engine, "--out", out]
+    assert main(["load", "--source", write_dump(Path("dump"), 100, create, [("1", "1", None)]), *to]) == 0
+    merge = ["merge", "--format", "open", "--time-zone", "UTC", "--ddl", "ddl", *to, "--in"]
+    all_ddl = Path("ddl").read_text()
+    Path("ddl").write_text(all_ddl.splitlines()[0] + "\n")
+    assert main([*merge, written(sent[:1], "first.jsonl")]) == 0
+    assert "skipped before the snapshot 1" in capsys.readouterr().err
+    Path("ddl").write_text(all_ddl)
+    assert main([*merge, written(sent[1:], "second.jsonl")]) == 0
+    name = _iceberg_name("lake") if engine == "iceberg-spark" else f"delta.`{Path('lake').absolute()}`"
+    assert sorted(tuple(row) for row in spark.table(name).collect()) == [(1, 1, None, 100), (2, 2, 3, 120)]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["delta-spark", "deltalake", "iceberg-spark"])
 def test_changes_of_before_the_snapshot_between_two_commits_of_load(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, engine: str
