@@ -49,6 +49,10 @@ _TABLES: Mapping[str, tuple[_Row, ...]] = {
         _Row("load-csv", "`load` of a CSV dump into Delta"),
         _Row("reconcile-lake", "`reconcile`: checksums of a lake table", "a scan with `md5(concat_ws(…))`"),
         _Row("lake-merge.10000-into-10000000", "`merge`, 10,000 changes into 10 million rows", "`MERGE INTO` by hand"),
+        _Row("lake-merge-full.10000-into-5000000", "`merge` with deletion vectors, 10,000 changes into 5 million rows",
+             "`MERGE INTO` by hand"),
+        _Row("lake-merge-full.100000-into-5000000", "the same, 100,000 changes", "the same"),
+        _Row("lake-merge-full.1000000-into-5000000", "the same, a million changes", "the same"),
         _Row("merge-20-of-500-tables", "`merge`, 20 of 500 tables have changes", "20 tables alone"),
     ),
     "One process, without Spark": (
