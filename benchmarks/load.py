@@ -130,8 +130,7 @@ def write_dump(spark: SparkSession, folder: Path, kind: str, rows: int) -> None:
     frame = spark.range(rows).repartitionByRange(_FILES, "id").sortWithinPartitions("id")
     frame = frame.selectExpr(*(f"{value} as `{name}`" for name, (_, value) in COLUMNS.items()))
     folder.mkdir()
-    position = "\tLog: tidb-binlog\n\tPos: 463299738777157634\n\tGTID:\n\n"
-    (folder / "metadata").write_text(f"SHOW MASTER STATUS:\n{position}Finished dump at: 2026-01-01 00:00:00\n")
+    (folder / "metadata").write_text("SHOW MASTER STATUS:\n\tLog: tidb-binlog\n\tPos: 463299738777157634\n\tGTID:\n")
     (folder / "shop-schema-create.sql").write_text("CREATE DATABASE `shop`;\n")
     (folder / "shop.wide-schema.sql").write_text(f"{CREATE};\n")
     with tempfile.TemporaryDirectory() as made:

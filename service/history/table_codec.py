@@ -78,7 +78,7 @@ def decode(form: bytes, id_: TableId) -> Table:
         charset,
         collate,
         comment,
-        foreign_keys=sum(others),
+        foreign_keys=others[0] if others else 0,
     )
 
 

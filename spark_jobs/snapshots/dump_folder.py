@@ -31,7 +31,7 @@ _OTHER: Final = re.compile(
 )
 _DEFAULT_NAME: Final = re.compile(r"(?P<db>[^./]+)\.(?P<table>[^./]+)\.\d{9,}\Z")
 _CREATE: Final = re.compile(r"^(CREATE [^`]*TABLE .*?)[;\s]*\Z", re.MULTILINE | re.DOTALL)
-_NUMBERED: Final = re.compile(r"((?:.+/)?[^./][^./]*\.[^./]+\.\d{9,})\..+")
+_NUMBERED: Final = re.compile(r"((?:.+/)?[^./]+\.[^./]+\.\d{9,})\..+")
 _POSITION: Final = re.compile(r"^\s*Log:[ \t]*(\S*)\s*^\s*Pos:[ \t]*(\S[^\n]*?)[ \t\r]*\n", re.MULTILINE)
 """A line that has an end: of one that was cut, the digits would be another TSO."""
 _LOG: Final = "tidb-binlog"

@@ -100,7 +100,7 @@ def _find_foreign(array: Any, column: Column) -> Any:
     kind, size = column.type.kind, column.length
     if kind in ELEMENTS:
         labels = [label for label in pc.unique(array).to_pylist() if not is_value(label, column)]
-        return _mask(pc.is_in(array, pa.array(labels, array.type)))
+        return _mask(pc.is_in(array, pa.array(labels, array.type))) if labels else np.False_
     if kind is Kind.BIT:
         return _mask(pc.not_equal(pc.binary_length(array), bit_size(size or 1)))
     return _mask(pc.greater(pc.binary_length(array), size)) if kind is Kind.BINARY and size else np.False_

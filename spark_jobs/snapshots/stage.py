@@ -225,8 +225,8 @@ class Stage:
         seconds, count, size = time.monotonic() - self._began, self.count(), 0
         with suppress(FileNotFoundError):  # a chunk has ended meanwhile
             size = sum(path.stat().st_size for path in self.folder.glob(".*.part"))
-        begun = f" ({size >> 20:,} MiB of the next are written)" if size else ""
-        text = f"{count:,} rows, {len(have)} of {self._total} chunks{begun}, {(count - rows) / seconds:,.0f} rows/s"
+        partly = f" ({size >> 20:,} MiB of the next are written)" if size else ""
+        text = f"{count:,} rows, {len(have)} of {self._total} chunks{partly}, {(count - rows) / seconds:,.0f} rows/s"
         done = len(have) - chunks
         return f"{text}, about {duration(seconds * (self._total - len(have)) / done)} left" if done else text
 

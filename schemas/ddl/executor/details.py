@@ -18,10 +18,9 @@ def details_of_create(s: statements.CreateTable, table: Table) -> TableDetails:
 
 def details_after(table: Table, clause: statements.Clause) -> TableDetails | None:
     """The details of a table as it is after a clause, with those from before it; None where they are not known."""
-    details = table.details
+    if (details := table.details) is None:
+        return None
     match clause:
-        case _ if details is None:
-            return None
         case statements.AddColumns():
             for index in clause.indexes:
                 details = _with_index(details, index, table.id, table.foreign_keys)

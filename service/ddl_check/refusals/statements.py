@@ -236,7 +236,8 @@ def _change_column(alteration: Alteration, clause: ddl.ChangeColumn) -> Iterator
             yield alteration.unknown(clause.position.after)
     if old.primary_key and defined.nullable:
         yield NULL_IN_PRIMARY_KEY
-    for word in ["PRIMARY KEY"] * defined.primary_key + ["UNIQUE KEY"] * defined.unique_key:
+    constraints = {"PRIMARY KEY": defined.primary_key, "UNIQUE KEY": defined.unique_key}
+    for word in (word for word, is_present in constraints.items() if is_present):
         yield Refusal(8200, f"Unsupported modify column: can't change column constraint ({word})")
     found = [*of_definition(defined, alteration.charset, alteration.modes, added=False)]
     if clause.position is None:
