@@ -172,7 +172,17 @@ def _missing(error: ImportError, name: str) -> str:
 
 
 # ---- wrong usage
-_EXTRA_WORDS: Final = re.compile(r"Got unexpected extra argument\(s\) \((.*)\)")
+_PLAIN: Final = {
+    r"Input should be greater than or equal to (.*)": r"\1 or more is needed",
+    r"Input should be less than or equal to (.*)": r"\1 or less is needed",
+    r"Input should be (.*?)(, unable .*)?$": r"\1 is needed",
+    r"Got unexpected extra argument\(s\) \((.*)\)": r"\1: this is one word too many",
+}
+
+
+def plain_words(text: str) -> str:
+    """What Typer and pydantic say is wrong, in the words of the other errors."""
+    return next((re.sub(form, plain, text) for form, plain in _PLAIN.items() if re.match(form, text)), text)
 
 
 def _usage_text(error: TyperException, command: str) -> str:
@@ -183,7 +193,7 @@ def _usage_text(error: TyperException, command: str) -> str:
     param = getattr(error, "param", None)
     path = ctx.command_path if ctx is not None else command
     name = param and (param.opts[0] if param.opts[0].startswith("-") else param.metavar or param.name)
-    text = _EXTRA_WORDS.sub(r"\1: this is one word too many", error.message.removeprefix("Value error, ").rstrip("."))
+    text = plain_words(error.message.removeprefix("Value error, ").rstrip("."))
     if hasattr(error, "possibilities"):  # an option that there is not
         known = [
             option

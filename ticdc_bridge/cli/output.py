@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import typer
 
+from ticdc_bridge.cli.app import plain_words
 from ticdc_bridge.cli.options import AS_JSON, BaseCommand
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import BridgeError
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from ticdc_bridge.service.server.settings import Settings
 
 CANNOT_START: Final = 2
-_NEEDED: Final = {
-    "greater_than_equal": "{ge} or more", "less_than_equal": "{le} or less", "literal_error": "{expected}",
-    "int_parsing": "a valid integer", "float_parsing": "a valid number", "bool_parsing": "a valid boolean",
-}  # fmt: skip
-"""By pydantic's type of an error."""
 
 
 def exit_with(reason: str) -> NoReturn:
@@ -48,12 +44,7 @@ def read_settings(**explicit: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in explicit.items() if value is not None})
     except ValidationError as error:
-        exit_with("; ".join(f"{_setting_name(e['loc'], explicit)}: {_wrong_text(e)}" for e in error.errors()))
-
-
-def _wrong_text(error: Mapping[str, Any]) -> str:
-    needed = _NEEDED.get(error["type"])
-    return f"{needed.format(**error.get('ctx', {}))} is needed" if needed else str(error["msg"])
+        exit_with("; ".join(f"{_setting_name(e['loc'], explicit)}: {plain_words(e['msg'])}" for e in error.errors()))
 
 
 def _setting_name(path: tuple[int | str, ...], explicit: Mapping[str, Any]) -> str:
