@@ -61,6 +61,11 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quote_ansi(name: str) -> str:
+    """A name in SQL whose names stand in double quotes (Trino, DataFusion)."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def quote_text(text: str) -> str:
     """A text in quotes, as SQL has it where a backslash is no escape."""
     return "'" + text.replace("'", "''") + "'"

@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.table_filter import TableFilter
 from ticdc_bridge.schemas.model.type_text import type_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
 from ticdc_bridge.service.changefeed.known_faults import Deed, faults
 from ticdc_bridge.service.changefeed.setting_checks import EXPRESSIONS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, text_of, texts
@@ -137,7 +137,6 @@ class PairRule:
 
 
 _STRINGS = (Kind.TEXT, Kind.BINARY)
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 def _range(c: Column) -> tuple[int, int]:
@@ -217,7 +216,7 @@ PAIR_RULES: Final = (
              "`{c}` goes from {old} to {new}: TiDB converts the rows that are there without sending them again, and "
              "readers see another type from the first new row on"),
     PairRule("fraction", "loss",
-             lambda o, n: o.type.kind is n.type.kind and o.type.kind in _TEMPORAL and (n.scale or 0) < (o.scale or 0),
+             lambda o, n: o.type.kind is n.type.kind and o.type.kind in FRACTIONAL and (n.scale or 0) < (o.scale or 0),
              "`{c}` goes from {old} to {new}: TiDB rounds the fractions of seconds away, without row events"),
     PairRule("zone", "loss", lambda o, n: {o.type.kind, n.type.kind} == {Kind.DATETIME, Kind.TIMESTAMP},
              "`{c}` goes from {old} to {new}: TIMESTAMP is an instant, DATETIME a wall clock; TiDB converts by the "

@@ -15,7 +15,7 @@ from ticdc_bridge.schemas.ddl.parser.statements import Statement
 from ticdc_bridge.schemas.model.names import quote_name, quote_text
 from ticdc_bridge.schemas.model.table import Column, Index, Table
 from ticdc_bridge.schemas.model.type_text import default_text, type_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
 from ticdc_bridge.service.history.statements import column_renames, dropped_columns, key_renames
 from ticdc_bridge.service.history.table_json import column_form
 
@@ -207,7 +207,6 @@ def _key_form(index: Index) -> dict[str, Any]:
 _MAX_REPORTED = 8
 _SIZED = (Kind.DECIMAL, Kind.BIT)
 _SIGN_NOT_STATED = (Kind.BIT, Kind.YEAR, Kind.DECIMAL)  # Debezium does not say it of DECIMAL
-_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 def difference(base: Table, actual: Table, *, all_columns: bool = True) -> str:
@@ -235,7 +234,7 @@ def column_difference(base: Column, actual: Column) -> Iterable[str]:
         yield f"{'' if actual.unsigned else 'not '}unsigned, against the history"
     if base.type.kind in _SIZED and actual.length is not None and base.length != actual.length:
         yield f"length {actual.length}, the history says {base.length}"
-    scaled = base.type.kind is Kind.DECIMAL or base.type.kind in _TEMPORAL
+    scaled = base.type.kind is Kind.DECIMAL or base.type.kind in FRACTIONAL
     if scaled and actual.scale is not None and (base.scale or 0) != actual.scale:
         yield f"scale {actual.scale}, the history says {base.scale or 0}"
     if base.elements != actual.elements and actual.elements:

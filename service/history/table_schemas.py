@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.model.errors import DdlError, Hint, WireError, hints_a
 from ticdc_bridge.schemas.model.names import sanitise_name, topic_label
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
 from ticdc_bridge.service.history.model import HistoryReader, TableVersionRow
 from ticdc_bridge.service.history.table_json import table_form
 from ticdc_bridge.service.registry.view import RegistryView
@@ -30,7 +30,6 @@ AVRO_FOLDS: dict[str, str] = {
     "int": "TINYINT, SMALLINT, MEDIUMINT or INT", "mediumint": "TINYINT, SMALLINT or MEDIUMINT, UNSIGNED",
     "text": "a character type of any length", "blob": "a binary type of any length",
 }  # fmt: skip
-_FRACTIONS = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 def table_of_schemas(value: str, key: str | None, db: str, table: str, subject: str) -> tuple[Table, str]:
@@ -57,7 +56,7 @@ def _record(text: str, subject: str) -> RecordReader:
 
 def _column(column: Column, primary: tuple[str, ...]) -> Column:
     vague = AVRO_FOLDS.get(column.type.name, "")
-    if column.type.kind in _FRACTIONS:
+    if column.type.kind in FRACTIONAL:
         vague = f"{column.type.name} with 0 to 6 fraction digits"
     is_key = column.name in primary
     return replace(column, vague=vague, primary_key=is_key, handle_key=is_key, nullable=column.nullable and not is_key)
@@ -67,7 +66,7 @@ def fold_for_avro(table: Table) -> Table:
     """The table where only Avro's types matter: what Avro writes alike is no longer vague."""
 
     def fold(column: Column) -> Column:
-        folded = column.vague in AVRO_FOLDS.values() or (column.vague and column.type.kind in _FRACTIONS)
+        folded = column.vague in AVRO_FOLDS.values() or (column.vague and column.type.kind in FRACTIONAL)
         return replace(column, vague="") if folded and "default" not in column.vague else column
 
     return replace(table, columns=tuple(map(fold, table.columns)))

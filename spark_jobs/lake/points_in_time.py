@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import tso_physical_ms
-from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.names import quote_ansi, quote_name
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name, table_location_of
 from ticdc_bridge.spark_jobs.lake import changelog, commit_summary, row_versions, tables
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, LakeTable, TableColumn
@@ -87,11 +87,12 @@ class Reading(NamedTuple):
         name, as_of = self.location.name, {k: "" if self.version is None else f" {v}" for k, v in _AS_OF.items()}
         if self.location.format == "iceberg":
             parts = split_iceberg_name(name)
-            names = dict.fromkeys(_AS_OF, ".".join(map(_quote, parts))) | {"spark": ".".join(map(quote_name, parts))}
+            ansi = ".".join(map(quote_ansi, parts))
+            names = dict.fromkeys(_AS_OF, ansi) | {"spark": ".".join(map(quote_name, parts))}
         else:
             path = sql_literal(absolute_path(name).replace("s3a://", "s3://"))
             argument, as_of["duckdb"] = "" if self.version is None else f", version => {self.version}", ""
-            trino = ".".join(map(_quote, ("delta", *self.table.split(".", 1))))
+            trino = ".".join(map(quote_ansi, ("delta", *self.table.split(".", 1))))
             names = {"spark": sql_name(name), "duckdb": f"delta_scan({path}{argument})", "trino": trino}
         where = {engine: f" WHERE {text}" for engine, text in self.where.items()}
         return {e: f"SELECT * FROM {names[e]}{as_of[e].format(self.version)}{where.get(e, '')}" for e in _AS_OF}
@@ -166,7 +167,3 @@ def _rows_until(commit_ts: int | None, are_versions: bool) -> dict[str, str]:
         engine: f"{to_ts} IS NULL AND {ms.format(to)} > {tso_physical_ms(commit_ts)}" for engine, ms in _MS.items()
     }
     return {engine: f"{begun} AND ({lasts} OR {text})" for engine, text in by_time.items()}
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

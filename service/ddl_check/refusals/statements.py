@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.type_text import type_text
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
 from ticdc_bridge.service.ddl_check.refusals import keys
 from ticdc_bridge.service.ddl_check.refusals.definitions import (
     Refusal,
@@ -132,11 +132,10 @@ _STRINGS: Final = (Kind.TEXT, Kind.BINARY)
 _DATES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _CLOCK: Final = (*_DATES, Kind.TIME, Kind.YEAR)
 _FRACTIONS: Final = (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
-_LISTS: Final = (Kind.ENUM, Kind.SET)
 # Kinds that do not become kinds.
 _NOT_CONVERTED: Final = (
-    ((*_CLOCK, *_STRINGS, Kind.JSON), (Kind.BIT,)), ((*_CLOCK, *_FRACTIONS, Kind.JSON, Kind.BIT), _LISTS),
-    ((*_LISTS, Kind.BIT, *_FRACTIONS), _DATES), ((*_LISTS, Kind.BIT), (Kind.TIME,)),
+    ((*_CLOCK, *_STRINGS, Kind.JSON), (Kind.BIT,)), ((*_CLOCK, *_FRACTIONS, Kind.JSON, Kind.BIT), ELEMENTS),
+    ((*ELEMENTS, Kind.BIT, *_FRACTIONS), _DATES), ((*ELEMENTS, Kind.BIT), (Kind.TIME,)),
 )  # fmt: skip
 # Collations in which equal texts are equal in the other one too.
 _COMPATIBLE: Final = (
@@ -281,7 +280,7 @@ def _of_type(old: Column, new: Column, alteration: Alteration, *, auto_random: b
     before, after = (
         Charset("binary", "binary") if c.type.kind is Kind.BINARY else Charset(c.charset, c.collate) for c in (old, new)
     )
-    textual = all(c.type.kind in (*_STRINGS, *_LISTS) for c in (old, new))
+    textual = all(c.type.kind in (*_STRINGS, *ELEMENTS) for c in (old, new))
     # A change that rewrites the rows converts them and their indexes too, but from and to gbk.
     if textual and (not rewritten or "gbk" in (before.name, after.name)):
         yield from _of_charset(before, after, old.name if indexed else "")
@@ -303,7 +302,7 @@ def _needs_rewriting(old: Column, new: Column) -> bool:
         return True
     if a.kind is Kind.DECIMAL:
         return (old.length, old.scale, old.unsigned) != (new.length, new.scale, new.unsigned)
-    if a.kind in _LISTS:
+    if a.kind in ELEMENTS:
         return new.elements[: len(old.elements)] != old.elements
     shorter = (new.length or 0) < (old.length or 0) or (new.scale or 0) < (old.scale or 0)
     return shorter or old.unsigned != new.unsigned

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
-from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.names import quote_ansi, quote_name
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_location
 from ticdc_bridge.spark_jobs.lake.engines import delta_files
@@ -214,8 +214,8 @@ class Deltalake:
         self.overwrite(frame.withColumns(columns))
 
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
-        on = " AND ".join(f"t.{_quote(column)} = s.{_quote(source)}" for column, source in upsert.keys)
-        values = {_quote(column): f"s.{_quote(source)}" for column, source in upsert.values}
+        on = " AND ".join(f"t.{quote_ansi(column)} = s.{quote_ansi(source)}" for column, source in upsert.keys)
+        values = {quote_ansi(column): f"s.{quote_ansi(source)}" for column, source in upsert.values}
         with self._rows_of(frame) as rows:
             merger = self._table().merge(rows, predicate=on, source_alias="s", target_alias="t")
             if upsert.delete:
@@ -285,8 +285,3 @@ def _field(column: TableColumn) -> Any:
         "metadata": {"comment": column.comment} if column.comment else {},
     }  # fmt: skip
     return Field.from_json(json.dumps(described))
-
-
-def _quote(name: str) -> str:
-    """A name in DataFusion's SQL."""
-    return '"' + name.replace('"', '""') + '"'
