@@ -34,40 +34,23 @@ def statement_or_none(record: DdlRecord | None) -> ddl.Statement | None:
 def involved_names(record: DdlRecord, statement: ddl.Statement | None) -> set[Key]:
     """The names a statement is about or reads; those of a record that could not be read are the message's own."""
     db = record.db
-    recorded = {(db.lower(), record.table.lower())} if record.table else set()
+    if statement is None or (isinstance(statement, ddl.RecoverTable) and statement.table is None):
+        return {(db.lower(), record.table.lower())} if record.table else set()
+    keys = {key_of(name.in_db(db)) for name in ddl.named_tables(statement)}
     match statement:
-        case None:
-            return recorded
         case ddl.CreateTable():
-            like = {key_of(statement.like.in_db(db))} if statement.like else set()
-            return {key_of(statement.table.in_db(db)), (key_of(statement.table.in_db(db))[0], ""), *like}
-        case ddl.AlterTable():
-            keys = {key_of(statement.table.in_db(db))}
-            for clause in statement.clauses:
-                if isinstance(clause, ddl.RenameTo):
-                    keys.add(key_of(clause.new.in_db(db)))
-                elif isinstance(clause, ddl.ExchangePartition):
-                    keys.add(key_of(clause.table.in_db(db)))
-            return keys
-        case ddl.CreateRelation() | ddl.TruncateTable():
-            return {key_of(statement.table.in_db(db))}
-        case ddl.DropTables():
-            return {key_of(name.in_db(db)) for name in statement.tables}
-        case ddl.RenameTables():
-            return {key_of(name.in_db(db)) for pair in statement.pairs for name in pair}
-        case ddl.RecoverTable():
-            if statement.table is None:
-                return recorded
-            key = key_of(statement.table.in_db(db))
-            return {key, (key[0], statement.new.lower() or key[1])}
+            keys |= {(name_db, "") for name_db, _ in keys}
+            keys |= {key_of(statement.like.in_db(db))} if statement.like else set()
+        case ddl.RecoverTable(table=ddl.TableName() as recovered):
+            keys.add(key_of(recovered.in_db(db)))
         case ddl.CreateDatabase() | ddl.AlterDatabase():
-            return {((statement.name or db).lower(), "")}
+            keys = {((statement.name or db).lower(), "")}
         case ddl.DropDatabase() | ddl.FlashbackDatabase():
-            names = {statement.name.lower()}
-            if isinstance(statement, ddl.FlashbackDatabase) and statement.new:
-                names.add(statement.new.lower())
-            return {(name, piece) for name in names for piece in ("", ALL)}
-    return set()
+            names = (
+                {statement.name, statement.new} if isinstance(statement, ddl.FlashbackDatabase) else {statement.name}
+            )
+            keys = {(name.lower(), piece) for name in names if name for piece in ("", ALL)}
+    return keys
 
 
 def column_renames(statement: ddl.Statement | None) -> dict[str, str]:

@@ -32,23 +32,11 @@ def apply(catalog: Catalog, statement: statements.Statement, db: str = "") -> Ca
 def affected_tables(catalog: Catalog, statement: statements.Statement, db: str = "") -> tuple[TableId, ...]:
     """The tables, views and sequences that a statement is about, as it names them, before it is applied."""
     match statement:
-        case statements.CreateTable() | statements.CreateRelation() | statements.TruncateTable() as entry:
-            return (_id(entry.table, db),)
-        case statements.AlterTable():
-            more = [_id(c.new, db) for c in statement.clauses if isinstance(c, statements.RenameTo)]
-            more += [_id(c.table, db) for c in statement.clauses if isinstance(c, statements.ExchangePartition)]
-            return (_id(statement.table, db), *more)
-        case statements.DropTables():
-            return tuple(_id(name, db) for name in statement.tables)
-        case statements.RenameTables():
-            return tuple(_id(name, db) for pair in statement.pairs for name in pair)
-        case statements.RecoverTable() if statement.table:
-            return (_id(statement.table._replace(table=statement.new or statement.table.table), db),)
         case statements.DropDatabase() if database := catalog.databases.get(statement.name):
             return tuple(database.objects())
         case statements.FlashbackDatabase() if dropped_db := catalog.dropped.get(statement.name):
             return tuple(i._replace(db=statement.new or dropped_db.name) for i in dropped_db.objects())
-    return ()
+    return tuple(_id(name, db) for name in statements.named_tables(statement))
 
 
 def _id(name: statements.TableName, db: str) -> TableId:

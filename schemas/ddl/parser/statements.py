@@ -337,3 +337,21 @@ Statement = (
     CreateDatabase | AlterDatabase | DropDatabase | FlashbackDatabase | CreateTable | CreateRelation | DropTables
     | RenameTables | TruncateTable | AlterTable | RecoverTable | NoRowEffect
 )  # fmt: skip
+
+
+def named_tables(statement: Statement) -> list[TableName]:
+    """The tables, views and sequences that a statement makes, changes or removes, under all their names."""
+    match statement:
+        case CreateTable() | CreateRelation() | TruncateTable():
+            return [statement.table]
+        case AlterTable():
+            new = [clause.new for clause in statement.clauses if isinstance(clause, RenameTo)]
+            exchanged = [clause.table for clause in statement.clauses if isinstance(clause, ExchangePartition)]
+            return [statement.table, *new, *exchanged]
+        case DropTables():
+            return [*statement.tables]
+        case RenameTables():
+            return [name for pair in statement.pairs for name in pair]
+        case RecoverTable(table=TableName() as recovered):
+            return [recovered._replace(table=statement.new or recovered.table)]
+    return []
