@@ -32,6 +32,9 @@ def apply(catalog: Catalog, statement: statements.Statement, db: str = "") -> Ca
 def affected_tables(catalog: Catalog, statement: statements.Statement, db: str = "") -> tuple[TableId, ...]:
     """The tables, views and sequences that a statement is about, as it names them, before it is applied."""
     match statement:
+        case statements.AlterTable():  # where none has a database, the error is about the other one
+            others = [_id(name, db) for name in statements.named_tables(statement)[1:]]
+            return (_id(statement.table, db), *others)
         case statements.DropDatabase() if database := catalog.databases.get(statement.name):
             return tuple(database.objects())
         case statements.FlashbackDatabase() if dropped_db := catalog.dropped.get(statement.name):
