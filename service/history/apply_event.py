@@ -45,8 +45,10 @@ class EventApplication:
     def row_before(self, key: Key) -> NameRow | None:
         return self.rows.name(key, self.position)
 
-    def put(self, id_: TableId, state: State, **more: object) -> None:
-        row = NameRow(id_, self.position, state, ddl=self.record.seq, **more)  # type: ignore[arg-type]
+    def put(self, id_: TableId, state: State, since: int | None = None, **more: object) -> None:
+        """since: None: from this event on."""
+        since = self.position.commit_ts if since is None else since
+        row = NameRow(id_, self.position, state, ddl=self.record.seq, since=since, **more)  # type: ignore[arg-type]
         self.out.names[key_of(id_)] = row
 
     def new_id(self, key: Key) -> str:
@@ -114,7 +116,6 @@ class EventApplication:
             State.PARTIAL if partial else State.KNOWN,
             table_id=old.table_id if old and old.is_live and old.table_id else self.new_id(key),
             form=self.rows.keep(table),
-            since=self.position.commit_ts,
             reason=partial,
             dropped=old.dropped if old else None,
         )
@@ -191,15 +192,8 @@ class EventApplication:
             )
 
     def _put_gone(self, row: NameRow, dropped: tuple[str, bytes] | None = None) -> None:
-        self.put(
-            row.id,
-            State.GONE,
-            table_id=row.table_id,
-            form=row.form,
-            since=self.position.commit_ts,
-            relation=row.relation,
-            dropped=dropped or row.dropped,
-        )
+        dropped = dropped or row.dropped
+        self.put(row.id, State.GONE, table_id=row.table_id, form=row.form, relation=row.relation, dropped=dropped)
 
     def _row(
         self,
@@ -222,9 +216,7 @@ class EventApplication:
                 self._put_gone(old, dropped_form)
             return
         if relation is not None:
-            self.put(
-                relation.id, State.RELATION, relation=relation.kind, since=self.position.commit_ts, dropped=dropped_form
-            )
+            self.put(relation.id, State.RELATION, relation=relation.kind, dropped=dropped_form)
             return
         assert table is not None
         source = moved.get(key) or (old if old and old.is_live and not created else None)
@@ -234,7 +226,7 @@ class EventApplication:
             State.PARTIAL if partial else State.KNOWN,
             table_id=source.table_id if source and source.table_id else self.new_id(key),
             form=self.rows.keep(table),
-            since=partial.since if partial else self.position.commit_ts,
+            since=partial.since if partial else None,
             reason=partial.reason if partial else "",
             dropped=dropped_form,
         )
@@ -294,7 +286,7 @@ class EventApplication:
             if old is None or old.state in (State.PARTIAL, State.ERROR, State.UNKNOWN):
                 dropped_form = old.dropped if old else None
                 table_id = old.table_id if old else ""
-                self.put(id_, State.GONE, since=self.position.commit_ts, table_id=table_id, dropped=dropped_form)
+                self.put(id_, State.GONE, table_id=table_id, dropped=dropped_form)
 
     def _keep_dropped(self, statement: ddl.FlashbackDatabase) -> None:
         """What was dropped or truncated before its database was: that comes back as itself, so FLASHBACK TABLE finds
@@ -365,8 +357,8 @@ class EventApplication:
                 of = {"table_id": existing.table_id, "form": existing.form} if existing else {}
                 self.put(ids[key], State.GONE, since=ts, dropped=dropped_form, **of)
                 continue
-            more = {"since": moving.since, "reason": moving.reason, "dropped": dropped_form}
-            self.put(ids[key], moving.state, table_id=moving.table_id, form=moving.form, **more)
+            more = {"form": moving.form, "reason": moving.reason, "dropped": dropped_form}
+            self.put(ids[key], moving.state, moving.since, table_id=moving.table_id, **more)
         carried = self.record.carried
         if carried is not None and key_of(carried.id) in now:
             self._put_unknown(carried.id, State.PARTIAL, reason)

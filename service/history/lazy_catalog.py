@@ -1,6 +1,7 @@
 """A catalog whose tables are read from the store when a statement asks for them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TypeVar
 
 from ticdc_bridge.schemas.ddl.executor.catalog import FIRST_DATABASE, Catalog, Database, Names, Relation
@@ -67,8 +68,11 @@ def _database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database |
 def _with_names(rows: HistoryRows, database: Database, before: HistoryPosition, row: DatabaseRow | None) -> Database:
     db = database.name.lower()
 
-    def newest() -> list[NameRow]:
-        return rows.names(db, before)
+    def names(read: Callable[[NameRow | None], V | None]) -> LazyNames[V]:
+        return LazyNames(
+            lambda key: read(rows.name((db, key), before)),
+            lambda: [(r.id.table.lower(), value) for r in rows.names(db, before) if (value := read(r)) is not None],
+        )
 
     def dropped_table(name_row: NameRow | None) -> Table | None:
         # What was dropped before the database itself was made anew is gone for good.
@@ -76,22 +80,8 @@ def _with_names(rows: HistoryRows, database: Database, before: HistoryPosition, 
             return None
         return rows.table(name_row.dropped[1], name_row.id)
 
-    return Database(
-        database.name,
-        database.charset,
-        LazyNames(
-            lambda key: _table(rows, rows.name((db, key), before)),
-            lambda: [(r.id.table.lower(), t) for r in newest() if (t := _table(rows, r))],
-        ),
-        LazyNames(
-            lambda key: _relation(rows.name((db, key), before)),
-            lambda: [(r.id.table.lower(), entry) for r in newest() if (entry := _relation(r))],
-        ),
-        LazyNames(
-            lambda key: dropped_table(rows.name((db, key), before)),
-            lambda: [(r.id.table.lower(), t) for r in newest() if (t := dropped_table(r))],
-        ),
-    )
+    tables = names(partial(_table, rows))
+    return Database(database.name, database.charset, tables, names(_relation), names(dropped_table))
 
 
 def _table(rows: HistoryRows, row: NameRow | None) -> Table | None:
