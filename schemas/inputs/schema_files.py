@@ -84,11 +84,7 @@ def not_avro_error(schema_id: SchemaId, where: str, kind: str) -> WireError:
 
 
 class FileSchemas:
-    """`--schemas FILE`: JSON lines {"subject","version","id","schema"}, or a golden's meta.json.
-
-    A line may have "references", "schemaType" and "guid" as a registry answers them. Nothing can be registered: a
-    schema that is not in the file has no id.
-    """
+    """The schemas of such a file. Nothing can be registered: a schema that is not in it has no id."""
 
     def __init__(self, entries: list[RegisteredSchema], name: str = "the schemas given") -> None:
         self.name = name

@@ -151,19 +151,6 @@ def with_position(frame: DataFrame, sources: Sequence[tuple[str, int]] | None) -
     return joined.selectExpr(*KAFKA_SQL, "source_number", position)
 
 
-def read_kafka(
-    spark: SparkSession, topics: TopicChoice, settings: Mapping[str, str], from_offset: int = 0
-) -> DataFrame:
-    """Topics from an offset of each partition (0: the earliest) to the high watermarks of now, as a batch."""
-    return (
-        spark.read.format("kafka")
-        .options(**kafka_read_options(topics, settings))
-        .load()
-        .where(f"`offset` >= {from_offset}")
-        .selectExpr(*KAFKA_SQL)
-    )
-
-
 def input_of_job(
     spark: SparkSession,
     location: str,
@@ -178,8 +165,9 @@ def input_of_job(
     What is no file of lines is made one first, on this machine. SetupError USAGE when it is not there.
     """
     if topics is not None and settings is not None:
-        # Sorted by partition and offset, as a reader without Spark goes through the topic.
-        return with_position(read_kafka(spark, topics, settings, from_offset), sources)
+        # To the high watermarks of now, by partition and offset, as a reader without Spark goes through the topic.
+        records = spark.read.format("kafka").options(**kafka_read_options(topics, settings)).load()
+        return with_position(records.where(f"`offset` >= {from_offset}").selectExpr(*KAFKA_SQL), sources)
     if location.endswith(".parquet"):
         if not path_of(location).is_file():
             raise SetupError("USAGE", details=f"{location}: No such file or directory")
