@@ -140,6 +140,14 @@ def check_is_path(location: str, option: str = "", local: bool = False) -> None:
         raise SetupError("USAGE", details=f"{option} {location}: it is a URL ({match[1]}://): {advice}".strip())
 
 
+def check_folders(*places: str) -> None:
+    """SetupError USAGE for a file whose folder is not there."""
+    for place in places:
+        is_file = StoreUrl.of(place) is None and not place.startswith((*TABLE_PREFIXES, TOPIC))
+        if is_file and not Path(place).resolve().parent.is_dir():
+            raise SetupError("USAGE", details=f"{place}: No such file or directory")
+
+
 def refuse_table_source(location: str) -> None:
     """SetupError USAGE for a table of the lake where messages are read."""
     if table_location_of(location) is not None:
@@ -163,6 +171,7 @@ def check_is_lines(option: str, location: str, command: str, or_stdout: bool = F
     is_stdout = location == "-" and not or_stdout
     if is_stdout or location.startswith((*TABLE_PREFIXES, TOPIC)) or location.endswith(".parquet"):
         raise SetupError("USAGE", details=f"{option} {location}: {command} writes JSON lines to a file")
+    check_folders(location)
 
 
 def check_different(locations: dict[str, str | None]) -> None:

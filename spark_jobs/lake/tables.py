@@ -94,10 +94,15 @@ def engine_of(spark: SparkSession, name: str, table_format: str = "delta") -> En
     if name == AUTO:
         delta = "delta-spark" if has_delta(spark) else "deltalake"
         name = {"delta": delta, "iceberg": "iceberg-spark"}[table_format]
-    if ENGINES[name].table_format != table_format:
+    check_engine(name, table_format)
+    return engine(name)
+
+
+def check_engine(name: str, table_format: str) -> None:
+    """SetupError USAGE for an engine that writes tables of another format."""
+    if name != AUTO and ENGINES[name].table_format != table_format:
         details = f"{Hint.ENGINE} {name} does not write {_NAMES[table_format]} tables ({table_format}:…): leave it out"
         raise SetupError("USAGE", details=details)
-    return engine(name)
 
 
 def has_delta(spark: SparkSession) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, repeat
 from typing import Any, Final, NamedTuple
 
@@ -335,12 +336,15 @@ def source_of(tidb: str | None, dump: str | None) -> str:
 
 
 def run_reconcile(
-    job: ReconcileJob, spark: SparkSession, metrics: JobMetrics, report: Callable[[dict[str, Any]], None] | None = None
-) -> Checked:
-    """Compares the tables, and prints what was found; the sum. report: takes a table's, as an edge of lineage."""
+    job: ReconcileJob, session: Callable[[], SparkSession], metrics: JobMetrics,
+    report: Callable[[dict[str, Any]], None] | None = None,
+) -> Checked:  # fmt: skip
+    """Compares the tables, and prints what was found; the sum. session: is asked for when the source is there. report:
+    takes a table's, as an edge of lineage.
+    """
     options = options_of(job.dump_options)
     tso, tables = read_source(job.source, job.tables, job.at, job.zone, options, None, job.chunk_rows)
-    total, newest = Checked(), tso
+    total, newest, spark = Checked(), tso, session()
     with ExitStack() as stack:
         writer = LineWriter(sys.stdout if job.out == "-" else path_of(job.out)) if job.out else None
         if writer is not None:
@@ -427,5 +431,5 @@ def reconcile(
         job, lake, source_of(tidb, dump), TableChoice.of([table]), source_time_zone or time_zone, wait, out or "",
         repair, at, dump_options,
     )  # fmt: skip
-    spark = session_of(job, SparkSettings(), lake, None)
-    return run_reconcile(reconcile_job, spark, JobMetrics(None, "reconcile"))._asdict()
+    session = partial(session_of, job, SparkSettings(), lake, None)
+    return run_reconcile(reconcile_job, session, JobMetrics(None, "reconcile"))._asdict()

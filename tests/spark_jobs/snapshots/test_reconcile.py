@@ -334,6 +334,7 @@ def test_many_rows_that_are_late(
     read = snapshot_config("UTC", SparkTypes(), "error")
     job = ReconcileJob(Job(read), out, url, TableChoice.of(["dmp.many*"]), "UTC", 0.1, mends=True)
     times = list[int]()
-    checked = run_reconcile(job, spark, JobMetrics(None, "reconcile"), lambda edge: times.append(edge["reconciled"]))
+    metrics = JobMetrics(None, "reconcile")
+    checked = run_reconcile(job, lambda: spark, metrics, lambda edge: times.append(edge["reconciled"]))
     assert (checked.equal, checked.judged) == (6, 0)
     assert times[0] < times[1]

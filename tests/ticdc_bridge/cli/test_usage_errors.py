@@ -107,6 +107,26 @@ def test_wrong_settings_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     check_rows(_WRONG, check, lambda row: " ".join(row[0]))
 
 
+def test_before_spark_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start of Spark takes seconds, and a load hours until it writes its dead letters."""
+
+    def start(self: object) -> None:
+        raise AssertionError("Spark starts")
+
+    monkeypatch.setattr("pyspark.sql.session.SparkSession.Builder.getOrCreate", start)
+    Path("m.jsonl").touch()
+    for words, reported in (
+        ("merge --format open --in m.jsonl --out delta:x --engine iceberg-spark", "does not write Delta tables"),
+        ("load --source dumpling:none --out delta:x --dead-letter no/x", "no/x: No such file"),
+        ("reconcile --lake delta:x --dump dumpling:none", "none: there is no such folder"),
+        ("reconcile --lake delta:x --dump dumpling:none --out no/x", "no/x: No such file"),
+        ("decode --spark --format open --in m.jsonl --out no/x", "no/x: No such file"),
+        ("decode --spark --format open --in m.jsonl --out delta:x --dead-letter no/x", "no/x: No such file"),
+    ):
+        assert main([*words.split(), "--table", "d.t"]) == 2
+        assert reported in capsys.readouterr().err
+
+
 def test_options_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
     """Named before what is missing, which is often the one that was meant."""
     for words, reported in (

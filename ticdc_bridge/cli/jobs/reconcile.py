@@ -1,6 +1,7 @@
 """`reconcile`: prove that lake tables equal TiDB's at one TSO, and mend the rows that differ."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Final
 
 from ticdc_bridge.cli.job_file import JobFileCommand
@@ -84,14 +85,15 @@ Exit codes:
             metrics.check(self.metrics)
         name = self.job or "reconcile"
         gauges = metrics.JobMetrics(self.metrics, name, self.metrics_host)
-        spark = session_of(job, spark_settings(self, True, self.lake, *job.more_locations), self.lake, None)
+        settings = spark_settings(self, True, self.lake, *job.more_locations)
+        session = cache(lambda: session_of(job, settings, self.lake, None))
         head = lineage.head_of(name, "reconcile", mask_passwords(reconcile_job.source), self.lake, job)
 
         def report(table: dict[str, Any]) -> None:
             lineage.send(self.lineage, {**head, "tables": [table]})
 
         while True:
-            total = run_reconcile(reconcile_job, spark, gauges, report)
+            total = run_reconcile(reconcile_job, session, gauges, report)
             if pause is None:
                 return 1 if total.judged else 0
             time.sleep(pause)
