@@ -304,7 +304,7 @@ class _Parser:
             namespace, _, name = name.rpartition(".")
         elif namespace is None:
             namespace = space
-        aliases = [f"{namespace}.{a}" if namespace and "." not in a else a for a in aliases_of(value)]
+        aliases = aliases_of(value, namespace)
         self.check_full_name(namespace or "", name)
         for alias in aliases:
             self.check_full_name(*alias.rpartition(".")[::2])
@@ -345,7 +345,7 @@ class _Parser:
         """Put the definitions in the places of names that came before them."""
         done = set() if done is None else done
         if isinstance(node, model.PendingName):
-            definition = self.names.get(node.fullname) or self.names.get(node.fullname.rpartition(".")[2])
+            definition = self.names.get(node.fullname)
             if definition is None:
                 raise AvroSchemaError(f"Undefined schema: {node.fullname}")
             return definition
@@ -396,7 +396,7 @@ def optional_text(value: dict[str, Any], key: str) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def aliases_of(value: dict[str, Any]) -> list[str]:
+def aliases_of(value: dict[str, Any], namespace: str | None = None) -> list[str]:
     aliases = value.get("aliases")
     if aliases is None:
         return []
@@ -405,7 +405,7 @@ def aliases_of(value: dict[str, Any]) -> list[str]:
     for alias in aliases:
         if not isinstance(alias, str):
             raise AvroSchemaError(f"alias not a string: {java_text.dump_json(alias)}")
-    return list(dict.fromkeys(aliases))
+    return list(dict.fromkeys(f"{namespace}.{a}" if namespace and "." not in a else a for a in aliases))
 
 
 # ---- names where nothing else of a new schema is checked: it is imported, looked up, or `validateNewSchemas` is off

@@ -106,8 +106,16 @@ def test_a_whole_default_beyond_64_bits_is_none_of_a_double() -> None:
     for default, text in ((2**63, None), (10**400, None), (-(2**63), "-9.223372036854776E18")):
         written = normalized_text(parse(record("R", column("a", "double", default=default))))
         assert (f'"default":{text}' in written) if text else ("default" not in written)
-    inside = normalized_text(parse(record("R", column("a", {"type": "array", "items": "double"}, default=[2**63, 1]))))
-    assert '"default":[9223372036854775808,1.0]' in inside
+
+
+@each(("type_", "default"), [
+    ({"type": "array", "items": "double"}, [2**63, 1]), ({"type": "array", "items": ["null", "string"]}, ["x"]),
+    ({"type": "map", "values": ["double", "string"]}, {"y": 1, "x": "s"}),
+    (["null", {"type": "array", "items": "string"}], ["x"]),
+])  # fmt: skip
+def test_no_normalized_text_of_a_default_with_values_of_another_type(type_: Any, default: Any) -> None:
+    with pytest.raises(ValueError, match=r"Part of a default|Not an array"):
+        normalized_text(parse(record("R", column("a", type_, default=default))))
 
 
 def test_normalized() -> None:
@@ -127,6 +135,7 @@ def test_normalized() -> None:
     ("{}", "No type"),
     ('{"type":{"type":"int"}}', "No type"),
     ('"nope"', "Undefined schema: nope"),
+    (record("R", column("a", "n.S"), column("b", json.loads(record("S")))), "Undefined schema: n.S"),
     ('{"type":"record","name":"R"}', "Record has no fields"),
     ('{"type":"record","fields":[]}', "No name in schema"),
     (record("R", column("a-b")), "Illegal character in: a-b"),
