@@ -83,6 +83,17 @@ def test_reserved_fields(registry: Registry) -> None:
     assert register(registry, "s", NewSchema(record("R", column("a", default=1)), metadata=kept)).stored.version == 2
 
 
+def test_reserved_fields_are_named_in_the_order_of_javas_sets(registry: Registry) -> None:
+    config.update(registry, "s", {"validateFields": True})
+    kept = {"properties": {"confluent:reserved": "zeta, beta,omega,,k10,alpha"}}
+    register(registry, "s", NewSchema(record("R", column("x")), metadata=kept))
+    used = NewSchema(record("R", *(column(name, default=1) for name in ("beta", "omega", "zeta"))), metadata=kept)
+    found = compatibility.check(registry, "s", None, used, normalize=False)
+    assert [message.split()[-1] for message in found[:-1]] == ["zeta.", "beta.", "omega."]
+    gone = compatibility.check(registry, "s", None, NewSchema(record("R", column("x")), metadata={}), normalize=False)
+    assert [message.split()[6] for message in gone[:-1]] == ["zeta", "alpha", "k10", "beta", "omega"]
+
+
 def test_reserved_fields_of_other_types(registry: Registry) -> None:
     config.update(registry, "s", {"validateFields": True})
     kept = {"properties": {"confluent:reserved": "a"}}
