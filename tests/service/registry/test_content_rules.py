@@ -99,10 +99,13 @@ def test_reserved_fields_of_other_types(registry: Registry) -> None:
     kept = {"properties": {"confluent:reserved": "a"}}
     for kind, text in (
         ("JSON", '{"type":"object","properties":{"a":{}}}'),
-        ("PROTOBUF", 'syntax = "proto3"; message M { oneof o { int32 a = 1; } }'),
+        ("JSON", '{"properties":{"a":{}},"allOf":[{"type":"object"},{"minProperties":1}]}'),
+        ("PROTOBUF", 'syntax = "proto3"; message First { int32 b = 1; } message M { int32 a = 1; }'),
     ):
         with pytest.raises(RegistryError, match="conflicts with the reserved field a"):
             register(registry, "s", NewSchema(text, kind, metadata=kept))
+    in_oneof = 'syntax = "proto3"; message M { oneof o { int32 a = 1; } }'
+    assert register(registry, "s", NewSchema(in_oneof, "PROTOBUF", metadata=kept)).new
 
 
 # Protobuf that is a schema, but of which no descriptor can be made; and near them what one can be made of.
