@@ -194,6 +194,11 @@ def test_tags(registry: Registry) -> None:
     assert third.version == 1
     removed = NewSchema(tags_to_remove=(TaggedEntity("n.R.a", "sr_field", ("PII", "KEY")),))
     assert schemas.tags(registry, tag(registry, "s", 2, removed).stored, ["*"]) == [added[1]]
+    short = (TaggedEntity("R.a", "sr_field", ("X",)), TaggedEntity("In", "sr_record", ("Y",)))
+    without_namespace = tag(registry, "s", 1, NewSchema(tags_to_add=short)).stored
+    assert schemas.tags(registry, without_namespace, ["X", "Y"]) == [
+        TaggedEntity("n.R.a", "sr_field", ("X",)), TaggedEntity("n.m.In", "sr_record", ("Y",)),
+    ]  # fmt: skip
     with pytest.raises(RegistryError, match=r"No matching path 'n\.R\.none' found"):
         tag(registry, "s", 1, NewSchema(tags_to_add=(TaggedEntity("n.R.none", "sr_field", ("X",)),)))
 
