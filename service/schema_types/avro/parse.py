@@ -188,7 +188,8 @@ class _Parser:
         fullname = f"{space}.{name}" if space and "." not in name else name
         for candidate in (fullname, name):
             definition = self.known.get(candidate) or self.names.get(candidate)
-            if definition is not None:
+            out_of_sight = self.strict and candidate != fullname and candidate in self.open
+            if definition is not None and not out_of_sight:
                 return definition
         self.waiting = True
         return model.PendingName("pending", fullname=fullname)
@@ -305,9 +306,10 @@ class _Parser:
         elif namespace is None:
             namespace = space
         aliases = aliases_of(value, namespace)
-        self.check_full_name(namespace or "", name)
-        for alias in aliases:
-            self.check_full_name(*alias.rpartition(".")[::2])
+        for word in namespace.split(".") if namespace else ():
+            self.check_name(word, f'Namespace part "{word}" is invalid: ')
+        for checked in (name, *aliases):  # the namespaces of aliases may be anything
+            self.check_name(checked.rpartition(".")[2])
         return name, namespace, optional_text(value, "doc"), aliases
 
     def definition_of(self, node: model.NamedType) -> model.NamedType | None:
@@ -326,12 +328,6 @@ class _Parser:
         if text is None or text != equality_text(definition, recursive=in_references):
             raise AvroSchemaError(f"Can't redefine: {node.fullname}")
         return definition
-
-    def check_full_name(self, namespace: str, name: str) -> None:
-        """Dots at the end of a namespace are ignored, as Java's `split` leaves them out."""
-        for word in namespace.rstrip(".").split(".") if namespace.strip(".") else ():
-            self.check_name(word, f'Namespace part "{word}" is invalid: ')
-        self.check_name(name)
 
     def check_name(self, name: str, prefix: str = "") -> str:
         if not self.strict or _NAME.fullmatch(name):

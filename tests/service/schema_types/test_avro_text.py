@@ -95,7 +95,7 @@ def test_texts_as_defaults_of_floating_points(type_: Any, text: str, written: st
         assert f'"default":{written}}}' in normalized_text(again)
 
 
-@each("alias", ["a..b", "a...b", ".a", "x.y"])
+@each("alias", ["a..b", "a...b", ".a", "x.y", "a.-.b", "a-.b"])
 def test_aliases_with_dots(alias: str) -> None:
     assert canonical_text(parse(record("R", aliases=[alias])))
     with pytest.raises(AvroSchemaError):
@@ -136,6 +136,7 @@ def test_normalized() -> None:
     ('{"type":{"type":"int"}}', "No type"),
     ('"nope"', "Undefined schema: nope"),
     (record("R", column("a", "n.S"), column("b", json.loads(record("S")))), "Undefined schema: n.S"),
+    (record("R", column("a", json.loads(record("n.S", column("r", "R"))))), "Undefined schema: n.R"),
     ('{"type":"record","name":"R"}', "Record has no fields"),
     ('{"type":"record","fields":[]}', "No name in schema"),
     (record("R", column("a-b")), "Illegal character in: a-b"),
@@ -154,7 +155,8 @@ def test_normalized() -> None:
     (record("R", column("a", ["null", "int"], default="x")), "Invalid default"),
     (record("R", column("a", json.loads(record("S", column("b"))), default={})), "Invalid default"),
     (record("R", column("a", "S"), column("b", json.loads(record("S", column("c"))), default={})), "Invalid"),
-    (record("R", namespace="a..b"), 'Namespace part "" is invalid'),
+    *((record("R", namespace=name), 'Namespace part "" is invalid') for name in ("a..b", ".", "a.", ".a")),
+    (record("a..R"), 'Namespace part "" is invalid'), (record("R", aliases=["a.-"]), "Illegal initial character: -"),
     ('["int","int"]', "Duplicate in union:int"),
     ('["int",["string"]]', "Nested union"),
     ('{"type":"array"}', "Array has no items type"),
