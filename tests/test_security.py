@@ -123,7 +123,7 @@ def test_names_are_no_sql(tmp_path: Path, name: str) -> None:
         register.register(registry, subject, NewSchema('"int"'))
     assert subjects.list_subjects(registry) == sorted(["a1", "ab", name])
     assert subjects.list_subjects(registry, prefix=name) == [name]
-    assert {entry.subject for entry in schemas.search(registry, prefix=name)} == {name}
+    assert {stored.subject for stored, _ in schemas.search(registry, prefix=name)} == {name}
     assert subjects.delete_subject(registry, name) == [1]
     assert subjects.list_subjects(registry) == ["a1", "ab"]
     store.close()

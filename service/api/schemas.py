@@ -16,7 +16,7 @@ router = Router("/schemas")
 _PAGE = 1000
 _LATEST_ONLY = Parameter("latestOnly", "Only the latest version of each subject")
 _ALIASES = Parameter("aliases", "Versions of subjects with an alias that begins so, too")
-_RULE_TYPE = Parameter("ruleType", "Schemas with rules of this type: there are none", STRING)
+_RULE_TYPE = Parameter("ruleType", "Only schemas with a rule of this type", STRING)
 _ASSOCIATED = (
     Parameter("resourceType", "Schemas associated with resources of this type: there are none", STRING),
     Parameter("associationType", "Schemas with an association of this type: there are none", STRING),
@@ -35,23 +35,23 @@ async def types(call: Called) -> Response:
     "GET", needs=KNOWN, query=("subjectPrefix", "deleted", _LATEST_ONLY, _ALIASES, _RULE_TYPE, *_ASSOCIATED, *PAGE)
 )
 def search(call: Called) -> Response:
-    prefix, deleted = call.text("subjectPrefix"), call.flag("deleted")
-    latest_only = call.flag("latestOnly")
-    matches = schemas.search(call.registry, prefix=prefix, deleted=deleted, latest_only=latest_only)
     lifecycles = call.texts("lifecycle")
     if not {"NONE", "STRONG", "WEAK"}.issuperset(lifecycles):
         raise RegistryError("ROUTE_NOT_FOUND")
-    asks_associations = bool(lifecycles or call.texts("resourceType") or call.texts("associationType"))
-    if call.text("ruleType") or (asks_associations and "NONE" not in lifecycles):
-        matches = []  # there are neither rules nor associations
-    if call.flag("aliases"):
-        both = schemas.with_aliases(call.registry, matches, prefix, deleted=deleted, latest_only=latest_only)
-        return call.answer([
-            responses.schema(entry.stored, plain_view(call, entry.stored))
-            | ({"aliases": entry.aliases} if entry.aliases else {})
-            for entry in call.page(both, _PAGE)
-        ])  # fmt: skip
-    return call.answer([responses.schema(stored, plain_view(call, stored)) for stored in call.page(matches, _PAGE)])
+    if "NONE" not in lifecycles and (lifecycles or call.texts("resourceType") or call.texts("associationType")):
+        return call.answer([])  # there are no associations
+    found = schemas.search(
+        call.registry,
+        prefix=call.text("subjectPrefix"),
+        deleted=call.flag("deleted"),
+        latest_only=call.flag("latestOnly"),
+        aliases=call.flag("aliases"),
+        rule_type=call.text("ruleType"),
+    )
+    return call.answer([
+        responses.schema(stored, plain_view(call, stored)) | ({"aliases": aliases} if aliases else {})
+        for stored, aliases in call.page(found, _PAGE)
+    ])  # fmt: skip
 
 
 @router.declare("GET", "/ids/{id}", needs=KNOWN, query=("subject", _MAX_ID, *SCHEMA_FORM), cacheable=True)
@@ -101,7 +101,7 @@ def view_of_query(call: ApiCall, stored: StoredVersion) -> responses.SchemaView:
     """The form that the parameters of SCHEMA_FORM ask for; formats nobody knows are ignored."""
     tag_names = call.texts("findTags")
     tags = schemas.tags(call.registry, stored, tag_names) if tag_names else []
-    qualified = call.text("referenceFormat").lower() == "qualified"
+    qualified = call.text("referenceFormat") == "qualified"
     return responses.SchemaView(call.services.profile, text_of_query(call, stored), tags, qualified)
 
 

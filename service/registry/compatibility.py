@@ -85,11 +85,10 @@ def check_against(
 def reserved_fields(olds: list[StoredVersion], parsed: ParsedSchema, content: Content) -> list[str]:
     """Reserved field names must stay reserved and must not be used (metadata property `confluent:reserved`)."""
     now = config.reserved_names(content.metadata)
-    before = config.reserved_names(olds[-1].content.metadata) if olds else set()
-    used = now & set(parsed.field_names())
-    return [_RESERVED_GONE.format(name) for name in sorted(before - now)] + [
-        _RESERVED_USED.format(name) for name in sorted(used)
-    ]
+    before = config.reserved_names(olds[-1].content.metadata) if olds else []
+    gone = [_RESERVED_GONE.format(name) for name in before if name not in now]
+    fields = parsed.field_names()
+    return gone + [_RESERVED_USED.format(name) for name in now if name in fields]
 
 
 def logical_changes(

@@ -28,6 +28,7 @@ from ticdc_bridge.service.registry.names import (
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.schema_types.base import LEVELS, Level
+from ticdc_bridge.service.schema_types.java_text import hash_order
 
 # ---- metadata of schemas: what a config adds to it, and the version number that some carry
 VERSION: Final = "confluent:version"
@@ -76,9 +77,9 @@ def without_version(metadata: Metadata | None) -> Metadata | None:
     return {name: value for name, value in rest.items() if value} or None
 
 
-def reserved_names(metadata: Metadata | None) -> set[str]:
-    """The field names that the metadata keeps free."""
-    return {name.strip() for name in (properties(metadata).get(RESERVED) or "").split(",")} - {""}
+def reserved_names(metadata: Metadata | None) -> list[str]:
+    """The field names that the metadata keeps free, in the order of Confluent's set."""
+    return hash_order(filter(None, map(str.strip, (properties(metadata).get(RESERVED) or "").split(","))))
 
 
 LEVEL: Final = "compatibilityLevel"
@@ -216,12 +217,12 @@ def update(registry: Registry, subject: str | None, changes: Mapping[str, Any]) 
 
     Raises INVALID_SUBJECT, INVALID_COMPATIBILITY_LEVEL, READ_ONLY.
     """
-    scope = scope_of(subject)
     read = {
         stored: None if changes[name] is None else reader(changes[name])
         for name, (stored, reader) in FIELDS.items()
         if name in changes
     }
+    scope = scope_of(subject)
     with registry.store.write() as tx:
         check_writable(tx, subject)
         config = {**tx.configs([scope]).get(scope, {}), **read}
@@ -351,13 +352,12 @@ def make_room(tx: StoreWriter, scope: str) -> None:
     subjects = [(subject, live) for subject, live in tx.subjects() if covers(scope, subject)]
     if any(live for _, live in subjects):
         raise RegistryError("SUBJECTS_EXIST")
-    going = {subject for subject, _ in subjects}
-    for subject in sorted(going):
-        for row in tx.versions(subject):
-            if any(referrer.subject not in going for referrer in tx.referrers(subject, row.version)):
-                raise RegistryError("REFERENCED", subject=subject, version=row.version)
-    for subject in going:
-        tx.remove(subject, [row.version for row in tx.versions(subject)])
+    going = [row for subject, _ in subjects for row in tx.versions(subject)]
+    for row in going:
+        if tx.referrers(row.subject, row.version):
+            raise RegistryError("REFERENCED", subject=row.subject, version=row.version)
+    for row in going:
+        tx.remove(row.subject, [row.version])
 
 
 def delete_mode(registry: Registry, subject: str | None, *, recursive: bool = False) -> str | None:

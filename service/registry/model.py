@@ -46,6 +46,11 @@ def _rule(value: Mapping[str, Any]) -> dict[str, Any]:
     return read | {"disabled": full.get("disabled") is True}
 
 
+def has_rule(rule_set: RuleSet | None, type_: str) -> bool:
+    """True if it has a rule of this type."""
+    return any(rule.get("type") == type_ for group in _GROUPS for rule in (rule_set or {}).get(group, ()))
+
+
 def update_hash(digest: hashlib._Hash, rule_set: RuleSet) -> None:
     """A rule set's part in the identity of a schema (upstream `RuleSet.updateHash`, `Rule.updateHash`)."""
     for group in _GROUPS:

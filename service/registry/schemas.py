@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config
-from ticdc_bridge.service.registry.model import StoredVersion
+from ticdc_bridge.service.registry.model import StoredVersion, has_rule
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, context_of, name_of, prefix_of
 from ticdc_bridge.service.registry.ports import StoreReader
 from ticdc_bridge.service.registry.references import stored_schema, tags_of
@@ -23,14 +23,6 @@ class SchemaById:
 
     stored: StoredVersion
     max_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AliasedVersion:
-    """A version and the names that are aliases of its subject."""
-
-    stored: StoredVersion
-    aliases: list[str]
 
 
 def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool = False) -> SchemaById:
@@ -104,36 +96,33 @@ def identity_of(guid: str) -> bytes:
         return b""
 
 
-def with_aliases(
+def search(
     registry: Registry,
-    stored_versions: list[StoredVersion],
-    prefix: str,
     *,
+    prefix: str = "",
     deleted: bool = False,
     latest_only: bool = False,
-) -> list[AliasedVersion]:
-    """The matches, and the versions of subjects that have an alias under `prefix`, each with those aliases."""
-    with registry.store.read() as tx:
-        aliases = config.aliases(tx).items()
-        under = {subject: [name for name in names if matches(name, prefix)] for subject, names in aliases}
-        known = {stored.subject for stored in stored_versions}
-        for subject, names in under.items():
-            if names and subject not in known:
-                numbers = [row.version for row in tx.versions(subject) if deleted or not row.deleted]
-                more = [tx.version(subject, number) for number in (numbers[-1:] if latest_only else numbers)]
-                stored_versions = [*stored_versions, *(stored for stored in more if stored is not None)]
-    stored_versions = sorted(stored_versions, key=lambda stored: (stored.subject, stored.version))
-    return [AliasedVersion(stored, under.get(stored.subject, [])) for stored in stored_versions]
+    aliases: bool = False,
+    rule_type: str = "",
+) -> list[tuple[StoredVersion, list[str]]]:
+    """All versions whose subject starts with `prefix` (see `subjects.matches`), by subject and version.
 
-
-def search(
-    registry: Registry, *, prefix: str = "", deleted: bool = False, latest_only: bool = False
-) -> list[StoredVersion]:
-    """All versions whose subject starts with `prefix` (see `subjects.matches`), by subject and version."""
+    `aliases`: also those of subjects that have an alias which starts so, each with these aliases. `rule_type`: only
+    those with a rule of this type.
+    """
     store_prefix = "" if prefix.startswith((ALL_CONTEXTS, ":.:")) else prefix
     with registry.store.read() as tx:
         find = tx.search if not latest_only else partial(tx.newest, text="")
-        return [stored for stored in find(store_prefix, deleted=deleted) if matches(stored.subject, prefix)]
+        found = [stored for stored in find(store_prefix, deleted=deleted) if matches(stored.subject, prefix)]
+        named = config.aliases(tx).items() if aliases else ()
+        under = {subject: [name for name in names if matches(name, prefix)] for subject, names in named}
+        for subject in {subject for subject, names in under.items() if names} - {stored.subject for stored in found}:
+            numbers = [row.version for row in tx.versions(subject) if deleted or not row.deleted]
+            more = [tx.version(subject, number) for number in (numbers[-1:] if latest_only else numbers)]
+            found += [stored for stored in more if stored is not None]
+    found.sort(key=lambda stored: (stored.subject, stored.version))
+    fitting = (stored for stored in found if not rule_type or has_rule(stored.content.rule_set, rule_type))
+    return [(stored, under.get(stored.subject, [])) for stored in fitting]
 
 
 def format_schema(registry: Registry, stored: StoredVersion, format_: str) -> str:

@@ -116,11 +116,12 @@ def get_in_contexts(tx: StoreReader, subject: str, version: int, *, deleted: boo
 
 
 def referrers_of(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> list[int]:
-    """Ids of the schemas that refer to a version. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
+    """Ids of the schemas that refer to a version, by context. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
     with registry.store.read() as tx:
         stored = get_in_contexts(tx, config.target(tx, subject), version, deleted=True)
         rows = tx.referrers(stored.subject, stored.version)
-    return sorted({row.id for row in rows if deleted or not row.deleted})
+    ids = {(context_of(row.subject), row.id) for row in rows if deleted or not row.deleted}
+    return [schema_id for _, schema_id in sorted(ids)]
 
 
 def delete_subject(registry: Registry, subject: str, *, permanent: bool = False) -> list[int]:

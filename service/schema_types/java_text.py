@@ -191,9 +191,12 @@ _LITERALS: Final = {None: "null", True: "true", False: "false"}
 
 
 def load_schema(text: str) -> Json:
-    """Parse a schema text; the last of equal keys counts. Raises ValueError: no JSON, too deep, a number too long."""
+    """Parse a schema text; the last of equal keys counts, NaN and Infinity are texts, as Confluent stores them.
+
+    Raises ValueError: no JSON, too deep, a number too long.
+    """
     try:
-        value: Json = json.loads(text, parse_int=_integer, parse_float=_fraction, parse_constant=_refuse_constant)
+        value: Json = json.loads(text, parse_int=_integer, parse_float=_fraction, parse_constant=str)
     except json.JSONDecodeError as error:
         raise ValueError(reason_of(error)) from None
     except RecursionError:

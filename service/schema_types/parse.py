@@ -38,13 +38,16 @@ class ParsedSchema(Comparable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
+    """`known`: types that its references define; `named`: those that are a whole reference, and stand as names."""
+
     node: Node
     known: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
     kind: str = "AVRO"
     text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", canonical_text(self.node, self.known))
+        object.__setattr__(self, "text", canonical_text(self.node, self.named))
 
     def check_validity(self) -> None:
         """What was not read strictly needs names all the same. Raises AvroSchemaError."""
@@ -53,7 +56,7 @@ class AvroSchema:
         check_names(types.values())
 
     def normalized_text(self) -> str:
-        return normalized_text(self.node, self.known)
+        return normalized_text(self.node, self.named)
 
     def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
         return unordered_text(self.node, () if resolved else self.known, normalized=normalized)
@@ -86,9 +89,12 @@ class AvroSchema:
 def parse_avro(text: str, referenced: Sequence[ReferencedText], strict: bool) -> AvroSchema:
     """`referenced`: what it refers to, each after those it needs itself. Raises ValueError with the reason."""
     named_types: dict[str, NamedType] = {}
+    roots: list[Node] = []
     for value in {(entry.subject, entry.version): entry.text for entry in referenced}.values():
-        collect(parse(value, named_types, strict=False), named_types)
-    return AvroSchema(parse(text, named_types, strict=strict), frozenset(named_types))
+        roots.append(parse(value, named_types, strict=False))
+        collect(roots[-1], named_types)
+    named = frozenset(root.fullname for root in roots if isinstance(root, NamedType))
+    return AvroSchema(parse(text, named_types, strict=strict), frozenset(named_types), named)
 
 
 def collect(node: Node, into: dict[str, NamedType]) -> None:

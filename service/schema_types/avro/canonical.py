@@ -4,16 +4,15 @@ Rules: Apache Avro 1.12; of the normalised form Confluent's, measured with 8.5.0
 """
 
 from collections.abc import Callable, Iterable
-from itertools import chain
 from typing import Any, Final
 
 from ticdc_bridge.service.schema_types.avro import model
 from ticdc_bridge.service.schema_types.avro.logical_types import is_logical_type
-from ticdc_bridge.service.schema_types.avro.model import is_valid_default
 from ticdc_bridge.service.schema_types.java_text import dump_json, java_double, java_float, quote, utf16
 
 _LOGICAL_PROPS: Final = ("logicalType", "precision", "scale")
 _LONG: Final = 2**63
+_AS_WRITTEN: Final = {str: ("", "string", "enum"), int: ("", "int", "long"), float: ("",)}
 _FLOATS: Final[dict[str, Callable[[float], str]]] = {"double": java_double, "float": java_float}
 
 
@@ -94,7 +93,7 @@ class _Writer:
             case model.Fixed():
                 pieces.append(f'"size":{node.size}')
         pieces += self.type_props(node)
-        pieces += self.aliases([printed_name(alias, node.namespace) for alias in node.aliases])
+        pieces += self.aliases([printed_name(alias, node.namespace) for alias in self.in_order(node.aliases)])
         return "{" + ",".join(pieces) + "}"
 
     def fields(self, record: model.Record) -> list[str]:
@@ -113,7 +112,7 @@ class _Writer:
             pieces += self.default(field.type, field.default)
         if field.order != "ascending":
             pieces.append(f'"order":{quote(field.order)}')
-        pieces += self.aliases(field.aliases)
+        pieces += self.aliases(self.in_order(field.aliases))
         if field.props:
             pieces += self.props(field.props)
         return "{" + ",".join(pieces) + "}"
@@ -132,6 +131,9 @@ class _Writer:
 
     def enum_default(self, enum: model.Enum) -> list[str]:
         return [] if enum.default is None else [f'"default":{quote(enum.default)}']
+
+    def in_order(self, aliases: list[str]) -> list[str]:
+        return aliases
 
     def aliases(self, aliases: list[str]) -> list[str]:
         return ['"aliases":' + dump_json(aliases)] if aliases else []
@@ -154,8 +156,8 @@ class _UnorderedWriter(_Writer):
     def default(self, node: model.Node, value: Any) -> list[str]:
         return [f'"default":{dump_json(value, ordered=True)}']
 
-    def aliases(self, aliases: list[str]) -> list[str]:
-        return super().aliases(sorted(aliases))
+    def in_order(self, aliases: list[str]) -> list[str]:
+        return sorted(aliases)
 
     def props(self, props: dict[str, Any]) -> list[str]:
         return [f"{quote(key)}:{dump_json(props[key], ordered=True)}" for key in sorted(props, key=utf16)]
@@ -205,13 +207,8 @@ class _NormalWriter(_UnorderedWriter):
         return super().type_doc(doc or None)
 
     def default(self, node: model.Node, value: Any) -> list[str]:
-        branches = node.branches if isinstance(node, model.Union) else [node]
-        # Of a union the first branch counts, but for null; what is read leniently may be valid for none.
-        nulls = (branch for branch in branches if value is None and branch.kind == "null")
-        first = next(chain(nulls, branches), None)
-        if first is None or not is_valid_default(first, value) or (first.kind in _FLOATS and _is_huge(value)):
-            return []
-        return [f'"default":{convert_default(first, value)}']
+        text = convert_default(node, value)
+        return [] if text is None else [f'"default":{text}']
 
     def type_props(self, node: model.Node) -> list[str]:
         """A logical type comes first, with what belongs to it; a scale of 0 does not, nor does what Avro ignores."""
@@ -234,34 +231,38 @@ def printed_name(fullname: str, space: str) -> str:
     return name if namespace == space and name not in model.PRIMITIVES else fullname
 
 
-def _is_huge(value: Any) -> bool:
-    """True if a whole number has more than 64 bits: as a float or double, Java makes no default of it."""
-    return isinstance(value, int) and not -_LONG <= value < _LONG
+def convert_default(node: model.Node | None, value: Any) -> str | None:
+    """A default as its type prints it, names sorted, a union by its first branch (Java's `Field.defaultVal`).
+
+    A node of None takes any value. None: nothing is made of it. Raises ValueError where Java fails.
+    """
+    node = next(iter(node.branches), None) if isinstance(node, model.Union) else node
+    kind = node.kind if node else ""
+    match value:
+        case None | bool():
+            return dump_json(value)
+        case dict():
+            types = dict.fromkeys(value, node.values) if isinstance(node, model.Map) else {}
+            if isinstance(node, model.Record):
+                types = {field.name: field.type for field in node.fields}
+            pieces = (f"{quote(key)}:{convert_part(types.get(key), value[key])}" for key in sorted(value, key=utf16))
+            return "{" + ",".join(pieces) + "}"
+        case list() if not value or kind in ("", "array"):
+            items = node.items if isinstance(node, model.Array) else None
+            return "[" + ",".join(convert_part(items, item) for item in value) + "]"
+        case list():
+            raise ValueError(f"Not an array: {kind}")
+        case str() if kind in ("bytes", "fixed"):
+            return dump_json(value.encode("latin-1", "replace").decode("latin-1"))
+        case int() if not -_LONG <= value < _LONG:
+            return None
+        case int() | float() if kind in _FLOATS:
+            return _FLOATS[kind](float(value))
+    return dump_json(value) if kind in _AS_WRITTEN[type(value)] else None
 
 
-def convert_default(node: model.Node, value: Any) -> str:
-    """A default as its type prints it: 1 of a double is 1.0, names sorted, a union by its first valid branch."""
-    match node:
-        case model.Union():
-            fitting = (branch for branch in node.branches if is_valid_default(branch, value))
-            branch = next(fitting, None)
-            return dump_json(value, ordered=True) if branch is None else convert_default(branch, value)
-        case model.Array():
-            return "[" + ",".join(convert_default(node.items, item) for item in value) + "]"
-        case model.Map():
-            return convert_members(dict.fromkeys(value, node.values), value)
-        case model.Record():
-            return convert_members({field.name: field.type for field in node.fields}, value)
-    if node.kind in _FLOATS and not _is_huge(value):
-        return _FLOATS[node.kind](float(value))
-    if node.kind in ("bytes", "fixed"):
-        value = value.encode("latin-1", "replace").decode("latin-1")
-    return dump_json(value)
-
-
-def convert_members(types: dict[str, model.Node], value: dict[str, Any]) -> str:
-    pieces = {
-        key: convert_default(types[key], item) if key in types else dump_json(item, ordered=True)
-        for key, item in value.items()
-    }
-    return "{" + ",".join(f"{quote(key)}:{pieces[key]}" for key in sorted(pieces, key=utf16)) + "}"
+def convert_part(node: model.Node | None, value: Any) -> str:
+    text = convert_default(node, value)
+    if text is None:
+        raise ValueError(f"Part of a default is of another type: {dump_json(value)}")
+    return text

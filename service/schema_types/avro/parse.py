@@ -188,7 +188,8 @@ class _Parser:
         fullname = f"{space}.{name}" if space and "." not in name else name
         for candidate in (fullname, name):
             definition = self.known.get(candidate) or self.names.get(candidate)
-            if definition is not None:
+            out_of_sight = self.strict and candidate != fullname and candidate in self.open
+            if definition is not None and not out_of_sight:
                 return definition
         self.waiting = True
         return model.PendingName("pending", fullname=fullname)
@@ -304,10 +305,11 @@ class _Parser:
             namespace, _, name = name.rpartition(".")
         elif namespace is None:
             namespace = space
-        aliases = [f"{namespace}.{a}" if namespace and "." not in a else a for a in aliases_of(value)]
-        self.check_full_name(namespace or "", name)
-        for alias in aliases:
-            self.check_full_name(*alias.rpartition(".")[::2])
+        aliases = aliases_of(value, namespace)
+        for word in namespace.split(".") if namespace else ():
+            self.check_name(word, f'Namespace part "{word}" is invalid: ')
+        for checked in (name, *aliases):  # the namespaces of aliases may be anything
+            self.check_name(checked.rpartition(".")[2])
         return name, namespace, optional_text(value, "doc"), aliases
 
     def definition_of(self, node: model.NamedType) -> model.NamedType | None:
@@ -327,12 +329,6 @@ class _Parser:
             raise AvroSchemaError(f"Can't redefine: {node.fullname}")
         return definition
 
-    def check_full_name(self, namespace: str, name: str) -> None:
-        """Dots at the end of a namespace are ignored, as Java's `split` leaves them out."""
-        for word in namespace.rstrip(".").split(".") if namespace.strip(".") else ():
-            self.check_name(word, f'Namespace part "{word}" is invalid: ')
-        self.check_name(name)
-
     def check_name(self, name: str, prefix: str = "") -> str:
         if not self.strict or _NAME.fullmatch(name):
             return name
@@ -345,7 +341,7 @@ class _Parser:
         """Put the definitions in the places of names that came before them."""
         done = set() if done is None else done
         if isinstance(node, model.PendingName):
-            definition = self.names.get(node.fullname) or self.names.get(node.fullname.rpartition(".")[2])
+            definition = self.names.get(node.fullname)
             if definition is None:
                 raise AvroSchemaError(f"Undefined schema: {node.fullname}")
             return definition
@@ -396,7 +392,7 @@ def optional_text(value: dict[str, Any], key: str) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def aliases_of(value: dict[str, Any]) -> list[str]:
+def aliases_of(value: dict[str, Any], namespace: str | None = None) -> list[str]:
     aliases = value.get("aliases")
     if aliases is None:
         return []
@@ -405,7 +401,7 @@ def aliases_of(value: dict[str, Any]) -> list[str]:
     for alias in aliases:
         if not isinstance(alias, str):
             raise AvroSchemaError(f"alias not a string: {java_text.dump_json(alias)}")
-    return list(dict.fromkeys(aliases))
+    return list(dict.fromkeys(f"{namespace}.{a}" if namespace and "." not in a else a for a in aliases))
 
 
 # ---- names where nothing else of a new schema is checked: it is imported, looked up, or `validateNewSchemas` is off

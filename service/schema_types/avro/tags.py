@@ -1,6 +1,7 @@
 """Tags inside an Avro schema: the property `confluent:tags` of records and fields.
 
-A part is named by the record's full name (sr_record), or by that and the field's name (sr_field).
+A part is named by the record's full name (sr_record), or by that and the field's name (sr_field). Where tags are
+changed the namespace may be left out: the first record with that name is meant.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def _find(node: Node, seen_ids: set[int]) -> Iterator[TaggedEntity]:
 def change(text: str, add: Tags, remove: Tags) -> str:
     """The schema text with tags added and removed. Raises ValueError for a part that is not there."""
     value = java_text.load_avro(text)
-    nodes = dict(_named_nodes(value, ""))
+    nodes = dict(reversed([*_named_nodes(value, "")]))
     change_tags_in(lambda kind, path: nodes.get((kind, path)), add, remove)
     return java_text.dump_json(value)
 
@@ -51,10 +52,11 @@ def _named_nodes(value: Any, space: str) -> Iterator[tuple[tuple[str, str], dict
     if value.get("type") in ("record", "error"):
         name = str(value.get("name"))
         fullname = name if "." in name else ".".join(filter(None, (value.get("namespace", space), name)))
-        yield (RECORD, fullname), value
+        space, _, name = fullname.rpartition(".")
+        yield from (((RECORD, path), value) for path in (fullname, name))
         for field in value.get("fields") or ():
-            yield (FIELD, f"{fullname}.{field.get('name')}"), field
-            yield from _named_nodes(field.get("type"), fullname.rpartition(".")[0])
+            yield from (((FIELD, f"{path}.{field.get('name')}"), field) for path in (fullname, name))
+            yield from _named_nodes(field.get("type"), space)
         return
     for inner in (value.get("items"), value.get("values"), value.get("type")):
         yield from _named_nodes(inner, space)

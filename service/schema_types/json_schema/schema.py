@@ -73,16 +73,14 @@ class JsonSchema:
         return replace(self, lenient=True)
 
     def field_names(self) -> list[str]:
-        """Those of the outermost object, none of what is not valid."""
-        try:
-            node = self.root.node
-        except SchemaValidityError:
-            return []
-        return list(node.properties) if isinstance(node, Object) else []
+        """The properties that stand outermost in the text, whatever else does."""
+        properties = self.value.get("properties") if isinstance(self.value, dict) else None
+        return list(properties) if isinstance(properties, dict) else []
 
     def check_fields(self) -> None:
         """Raises SchemaValidityError for a property of the outermost object that begins with `$$`."""
-        if any(name.startswith(_RESERVED_PREFIX) for name in self.field_names()):
+        node = self.root.node
+        if isinstance(node, Object) and any(name.startswith(_RESERVED_PREFIX) for name in node.properties):
             raise SchemaValidityError("#: Field names cannot start with $$ prefix")
 
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:

@@ -85,9 +85,8 @@ class ProtobufSchema:
         check_descriptor(self.file, {path: file for path, (file, _) in self.dependencies.items()})
 
     def field_names(self) -> list[str]:
-        """Those of the first message, which is the one a value is of unless it says otherwise."""
-        first = next((type_ for type_ in self.file.types if isinstance(type_, Message)), Message(""))
-        return [entry.name for entry in (*first.fields, *(f for oneof in first.oneofs for f in oneof.fields))]
+        """Those of the outermost messages; not those of a oneof, which Confluent leaves out."""
+        return [entry.name for type_ in self.file.types if isinstance(type_, Message) for entry in type_.fields]
 
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         old = cast(ProtobufSchema, writer)

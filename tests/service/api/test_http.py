@@ -227,6 +227,8 @@ def test_body_limit() -> None:
     ("GET", "/subjects/small/versions?deletedAsNegative=true", None, 200, [-1, 2]),
     ("DELETE", "/config/small", None, 200, {"compatibilityLevel": "BACKWARD"}),
     ("PUT", "/config/small", {"normalize": "x"}, 400, 400),
+    ("PUT", "/config/__GLOBAL", {"compatibility": "x"}, 422, 42203),
+    ("PUT", "/config/__GLOBAL", {"compatibility": "full"}, 422, 42208),
     ("PUT", "/config/small", {"normalize": 1.0}, 400, 400),
     ("PUT", "/config/small", {"normalize": " True "}, 200, {"normalize": True}),
     ("PUT", "/config/small", {"normalize": ""}, 200, {}),

@@ -217,6 +217,8 @@ def test_rule_sets(tmp_path: Path) -> None:
         )
         assert shown.json["ruleSet"]["domainRules"][0]["params"] == {"x": "2", "y": "1"}
         assert client.get("/schemas/ids/7").json["ruleSet"] == shown.json["ruleSet"]
+        for query, subjects in (("", ["s"]), ("ruleType=CEL&aliases=true", ["s"]), ("ruleType=ENCRYPT", [])):
+            assert [entry["subject"] for entry in client.get(f"/schemas?{query}").json] == subjects
         again = client.register("s", '"int"')
         assert (again.json["id"], again.json["version"]) == (7, 1)
         assert client.send("POST", "/subjects/s", {"schema": '"int"'}).json["id"] == 7

@@ -83,15 +83,29 @@ def test_reserved_fields(registry: Registry) -> None:
     assert register(registry, "s", NewSchema(record("R", column("a", default=1)), metadata=kept)).stored.version == 2
 
 
+def test_reserved_fields_are_named_in_the_order_of_javas_sets(registry: Registry) -> None:
+    config.update(registry, "s", {"validateFields": True})
+    kept = {"properties": {"confluent:reserved": "zeta, beta,omega,,k10,alpha"}}
+    register(registry, "s", NewSchema(record("R", column("x")), metadata=kept))
+    used = NewSchema(record("R", *(column(name, default=1) for name in ("beta", "omega", "zeta"))), metadata=kept)
+    found = compatibility.check(registry, "s", None, used, normalize=False)
+    assert [message.split()[-1] for message in found[:-1]] == ["zeta.", "beta.", "omega."]
+    gone = compatibility.check(registry, "s", None, NewSchema(record("R", column("x")), metadata={}), normalize=False)
+    assert [message.split()[6] for message in gone[:-1]] == ["zeta", "alpha", "k10", "beta", "omega"]
+
+
 def test_reserved_fields_of_other_types(registry: Registry) -> None:
     config.update(registry, "s", {"validateFields": True})
     kept = {"properties": {"confluent:reserved": "a"}}
     for kind, text in (
         ("JSON", '{"type":"object","properties":{"a":{}}}'),
-        ("PROTOBUF", 'syntax = "proto3"; message M { oneof o { int32 a = 1; } }'),
+        ("JSON", '{"properties":{"a":{}},"allOf":[{"type":"object"},{"minProperties":1}]}'),
+        ("PROTOBUF", 'syntax = "proto3"; message First { int32 b = 1; } message M { int32 a = 1; }'),
     ):
         with pytest.raises(RegistryError, match="conflicts with the reserved field a"):
             register(registry, "s", NewSchema(text, kind, metadata=kept))
+    in_oneof = 'syntax = "proto3"; message M { oneof o { int32 a = 1; } }'
+    assert register(registry, "s", NewSchema(in_oneof, "PROTOBUF", metadata=kept)).new
 
 
 # Protobuf that is a schema, but of which no descriptor can be made; and near them what one can be made of.
@@ -180,6 +194,11 @@ def test_tags(registry: Registry) -> None:
     assert third.version == 1
     removed = NewSchema(tags_to_remove=(TaggedEntity("n.R.a", "sr_field", ("PII", "KEY")),))
     assert schemas.tags(registry, tag(registry, "s", 2, removed).stored, ["*"]) == [added[1]]
+    short = (TaggedEntity("R.a", "sr_field", ("X",)), TaggedEntity("In", "sr_record", ("Y",)))
+    without_namespace = tag(registry, "s", 1, NewSchema(tags_to_add=short)).stored
+    assert schemas.tags(registry, without_namespace, ["X", "Y"]) == [
+        TaggedEntity("n.R.a", "sr_field", ("X",)), TaggedEntity("n.m.In", "sr_record", ("Y",)),
+    ]  # fmt: skip
     with pytest.raises(RegistryError, match=r"No matching path 'n\.R\.none' found"):
         tag(registry, "s", 1, NewSchema(tags_to_add=(TaggedEntity("n.R.none", "sr_field", ("X",)),)))
 

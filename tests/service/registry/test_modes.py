@@ -1,6 +1,7 @@
 """Modes, importing with given ids, contexts and aliases, where the captures are silent."""
 
 import json
+from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
@@ -103,8 +104,10 @@ def test_import_makes_room_for_itself(registry: Registry) -> None:
         config.update_mode(registry, "inner", "IMPORT")
     subjects.delete_subject(registry, "outer")
     subjects.delete_subject(registry, "inner")
-    with pytest.raises(RegistryError, match="One or more references exist"):
-        config.update_mode(registry, "inner", "IMPORT")
+    for scope in ("inner", None):  # also where the subject that refers to it is to go, too
+        with pytest.raises(RegistryError, match="One or more references exist"):
+            config.update_mode(registry, scope, "IMPORT")
+    config.update_mode(registry, "outer", "IMPORT")
     config.update_mode(registry, None, "IMPORT")
     assert subjects.list_subjects(registry, deleted=True) == []
     assert register(registry, "t", NewSchema('"int"', id=1, version=1)).stored.id == 1
@@ -200,7 +203,11 @@ def test_references_stay_in_their_context(registry: Registry) -> None:
     new = NewSchema(record("Outer", column("i", "Inner")), references=(Reference("Inner", "inner", -1),))
     stored = register(registry, ":.c:outer", new).stored
     assert '"here"' in schemas.format_schema(registry, stored, "resolved")
-    assert subjects.referrers_of(registry, ":.c:inner", 1) == [stored.id]
+    other = replace(new, references=(Reference("Inner", ":.c:inner", 1),))
+    register(registry, "first", NewSchema('"int"'))
+    for context in (":.d:", ":.b:", ""):
+        register(registry, f"{context}outer", other)
+    assert subjects.referrers_of(registry, ":.c:inner", 1) == [3, 1, stored.id, 1], "by context, each with its ids"
     assert subjects.referrers_of(registry, "inner", 1) == []
 
 
@@ -223,8 +230,8 @@ def test_an_alias_stands_for_its_subject(registry: Registry) -> None:
     assert register(registry, "old-name", NewSchema('"long"')).stored.subject == "orders-value"
     assert lookup(registry, "old-name", NewSchema('"int"')).stored.version == 1
     assert subjects.list_versions(registry, "old-name") == [1, 2]
-    found = schemas.with_aliases(registry, [], "old")
-    assert [(entry.stored.subject, entry.stored.version, entry.aliases) for entry in found] == [
+    found = schemas.search(registry, prefix="old", aliases=True)
+    assert [(stored.subject, stored.version, aliases) for stored, aliases in found] == [
         ("orders-value", 1, ["old-name"]),
         ("orders-value", 2, ["old-name"]),
     ]

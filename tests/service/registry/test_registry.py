@@ -1,7 +1,10 @@
 """Rules of the registry that no capture shows."""
 
+import json
+
 import pytest
 
+from tests.support.each import each
 from tests.support.service import column, record
 from tests.support.table import check_rows
 from ticdc_bridge.service.errors import RegistryError
@@ -84,6 +87,21 @@ def test_references_of_references(registry: Registry) -> None:
     with pytest.raises(RegistryError) as held:
         subjects.delete_subject(registry, "inner")
     assert code(held) == "REFERENCED"
+
+
+@each("normalize", [False, True])
+def test_a_type_inside_a_reference_is_written_out(registry: Registry, normalize: bool) -> None:
+    """Only what is a reference as a whole stands as a name in the stored text (Java's `Schema.toString`)."""
+    inner = json.loads(record("Inner", column("x")))
+    register(registry, "middle", NewSchema(record("Middle", column("i", inner))))
+    references = (Reference("Middle", "middle", 1),)
+    sent = record("Outer", column("a", "Inner"), column("b", "Inner"), column("m", "Middle"))
+    stored = register(registry, "outer", NewSchema(sent, references=references), normalize=normalize).stored
+    fields = json.loads(stored.content.text)["fields"]
+    assert [field["type"] for field in fields] == [inner, "Inner", "Middle"]
+    for text in (sent, stored.content.text):
+        assert register(registry, "outer", NewSchema(text, references=references)).stored == stored
+        assert lookup(registry, "outer", NewSchema(text, references=references), normalize=normalize).stored == stored
 
 
 def test_a_soft_deleted_schema_keeps_its_references(registry: Registry) -> None:

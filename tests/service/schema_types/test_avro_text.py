@@ -95,7 +95,7 @@ def test_texts_as_defaults_of_floating_points(type_: Any, text: str, written: st
         assert f'"default":{written}}}' in normalized_text(again)
 
 
-@each("alias", ["a..b", "a...b", ".a", "x.y"])
+@each("alias", ["a..b", "a...b", ".a", "x.y", "a.-.b", "a-.b"])
 def test_aliases_with_dots(alias: str) -> None:
     assert canonical_text(parse(record("R", aliases=[alias])))
     with pytest.raises(AvroSchemaError):
@@ -106,8 +106,16 @@ def test_a_whole_default_beyond_64_bits_is_none_of_a_double() -> None:
     for default, text in ((2**63, None), (10**400, None), (-(2**63), "-9.223372036854776E18")):
         written = normalized_text(parse(record("R", column("a", "double", default=default))))
         assert (f'"default":{text}' in written) if text else ("default" not in written)
-    inside = normalized_text(parse(record("R", column("a", {"type": "array", "items": "double"}, default=[2**63, 1]))))
-    assert '"default":[9223372036854775808,1.0]' in inside
+
+
+@each(("type_", "default"), [
+    ({"type": "array", "items": "double"}, [2**63, 1]), ({"type": "array", "items": ["null", "string"]}, ["x"]),
+    ({"type": "map", "values": ["double", "string"]}, {"y": 1, "x": "s"}),
+    (["null", {"type": "array", "items": "string"}], ["x"]),
+])  # fmt: skip
+def test_no_normalized_text_of_a_default_with_values_of_another_type(type_: Any, default: Any) -> None:
+    with pytest.raises(ValueError, match=r"Part of a default|Not an array"):
+        normalized_text(parse(record("R", column("a", type_, default=default))))
 
 
 def test_normalized() -> None:
@@ -127,6 +135,8 @@ def test_normalized() -> None:
     ("{}", "No type"),
     ('{"type":{"type":"int"}}', "No type"),
     ('"nope"', "Undefined schema: nope"),
+    (record("R", column("a", "n.S"), column("b", json.loads(record("S")))), "Undefined schema: n.S"),
+    (record("R", column("a", json.loads(record("n.S", column("r", "R"))))), "Undefined schema: n.R"),
     ('{"type":"record","name":"R"}', "Record has no fields"),
     ('{"type":"record","fields":[]}', "No name in schema"),
     (record("R", column("a-b")), "Illegal character in: a-b"),
@@ -145,7 +155,8 @@ def test_normalized() -> None:
     (record("R", column("a", ["null", "int"], default="x")), "Invalid default"),
     (record("R", column("a", json.loads(record("S", column("b"))), default={})), "Invalid default"),
     (record("R", column("a", "S"), column("b", json.loads(record("S", column("c"))), default={})), "Invalid"),
-    (record("R", namespace="a..b"), 'Namespace part "" is invalid'),
+    *((record("R", namespace=name), 'Namespace part "" is invalid') for name in ("a..b", ".", "a.", ".a")),
+    (record("a..R"), 'Namespace part "" is invalid'), (record("R", aliases=["a.-"]), "Illegal initial character: -"),
     ('["int","int"]', "Duplicate in union:int"),
     ('["int",["string"]]', "Nested union"),
     ('{"type":"array"}', "Array has no items type"),

@@ -33,6 +33,7 @@ def differences(old: Any, new: Any, *, lenient: bool = False) -> list[str]:
 
 @each(("text", "canonical"), [
     ('{"b":1,\n "a":[1.50, 1e3, 1E-7, -0.0, -0, 0.00001]}', '{"b":1,"a":[1.50,1E+3,1E-7,0.0,0,0.00001]}'),
+    ('{"default":NaN,"enum":[Infinity,-Infinity]}', '{"default":"NaN","enum":["Infinity","-Infinity"]}'),
     ('{"a":123456789012345678901234567890}', '{"a":123456789012345678901234567890}'),
     ('{"a":1,"b":2,"a":3}', '{"a":3,"b":2}'),
     ('{"t":"\\u00e9\\/\\u0001\\ud83d\\ude00\\u2028"}', '{"t":"é/\\u0001😀\u2028"}'),
