@@ -169,7 +169,8 @@ def delete_revived(columns: TableColumns, snapshot: Snapshot, table: Table, step
     """Rows whose keys a stream deleted while they were written, when it did not find them; how many."""
     rows = RowValues(columns.values, table, steps)
     tombstones, lake_table = columns.tombstones(rows.keys), columns.lake_table
-    if not rows.keys or tombstones.stored is None:
+    stored = tombstones.stored if rows.keys else None
+    if stored is None or stored.where(F.col(COMMIT_TS) > snapshot.tso).isEmpty():
         return 0
     kinds = F.lit(snapshot.tso).alias("commit_ts"), F.lit(False).alias("is_deleted")
     written = lake_table.read().where(f"{COMMIT_TS} = {snapshot.tso}").select(*rows.stored_keys(), *kinds)

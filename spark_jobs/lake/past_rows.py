@@ -46,4 +46,4 @@ def record_cleared(columns: TableColumns, history: FullHistory) -> None:
     """Keeps that the statements are applied."""
     cleared = max((statement.commit_ts for statement in history.clearing), default=-1)
     if history.clearing and columns.time_of(CLEARED) < cleared:
-        columns.lake_table.set_property(CLEARED, str(cleared))
+        columns.lake_table.set_properties({CLEARED: str(cleared)})

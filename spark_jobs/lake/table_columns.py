@@ -196,15 +196,15 @@ class TableColumns:
                     self._adapt_columns(step.after, step, drop=True)
                 forgotten.append(self._record_forgotten(tombstones.follow(step, self._key_conversions(step))))
                 key = self._record_key(step.after or table, key)
-            self.lake_table.set_property(APPLIED, str(commit_ts))
+            self.lake_table.set_properties({APPLIED: str(commit_ts)})
         self._adapt_columns(table, None, drop=bool(steps))
         forgotten.append(self._record_forgotten(tombstones.fit() if keys else None))
         self._record_key(table, key)
         if steps and APPLIED not in properties and applied == 0 == steps[-1].commit_ts:
-            self.lake_table.set_property(APPLIED, "0")
+            self.lake_table.set_properties({APPLIED: "0"})
         for name in (NAME, _ZONE):
             if name in wanted and properties.get(name) != wanted[name]:
-                self.lake_table.set_property(name, wanted[name])
+                self.lake_table.set_properties({name: wanted[name]})
         return max(forgotten)
 
     def _begin_anew(self, table: Table) -> None:
@@ -250,7 +250,7 @@ class TableColumns:
         if commit_ts is None:
             return -1
         commit_ts = max(commit_ts, self.time_of(FORGOTTEN))  # `maintain` may have removed newer ones
-        self.lake_table.set_property(FORGOTTEN, str(commit_ts))
+        self.lake_table.set_properties({FORGOTTEN: str(commit_ts)})
         return commit_ts
 
     def _key_conversions(self, step: SchemaChange) -> dict[str, Any]:
@@ -281,7 +281,7 @@ class TableColumns:
 
     def _record_key(self, table: Table, recorded: str | None) -> str:
         if (key := _key_text(table)) != recorded:
-            self.lake_table.set_property(_KEY, key)
+            self.lake_table.set_properties({_KEY: key})
         return key
 
     def _check_columns(self, table: Table, steps: list[SchemaChange], properties: Mapping[str, str]) -> int:
@@ -360,7 +360,7 @@ class TableColumns:
         for commit_ts, values_ in fills:
             self.lake_table.update(values_, f"{self.kind.time_column} <= {commit_ts}")
         if done:
-            self.lake_table.set_property(APPLIED, str(done[-1].commit_ts))
+            self.lake_table.set_properties({APPLIED: str(done[-1].commit_ts)})
 
     def _rename(self, renamed: dict[str, str], name: str) -> None:
         """Old names → new ones, all at once. name: of the step."""
@@ -375,7 +375,7 @@ class TableColumns:
             for old, new in renamed.items():
                 if old in have:
                     self.lake_table.rename(old, _BETWEEN + new)
-            self.lake_table.set_property(_RENAMED, name)
+            self.lake_table.set_properties({_RENAMED: name})
         for between in (c for c in self.types() if c.startswith(_BETWEEN)):
             self.lake_table.rename(between, between.removeprefix(_BETWEEN))
 

@@ -68,5 +68,5 @@ def _forget_deletes(spark: SparkSession, lake_table: LakeTable, tombstones: Lake
     if count:
         Tombstones(spark, tombstones, (), ()).forget(marked)
     if old:
-        lake_table.set_property(FORGOTTEN, str(horizon))
+        lake_table.set_properties({FORGOTTEN: str(horizon)})
     yield f"deleted keys: {count} removed, {old} marked to be removed by the next run"

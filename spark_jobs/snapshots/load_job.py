@@ -242,12 +242,14 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: S
             added = load.load_past(target, snapshot, table, steps, deletes, summary)
             done = done if job.current else load.Loaded(count, added)
         is_at_statement = any(s.commit_ts == load_job.tso for s in load_job.statements)
-        for name in (APPLIED, LOADED) if is_all else (APPLIED,) if is_at_statement else ():
-            if target.columns.time_of(name) < load_job.tso:
-                target.columns.lake_table.set_property(name, str(load_job.tso))
+        marks = (APPLIED, LOADED) if is_all else (APPLIED,) if is_at_statement else ()
+        lake_table = target.columns.lake_table
+        have = lake_table.properties() if marks else {}
+        if behind := [name for name in marks if int(have.get(name, -1)) < load_job.tso]:
+            lake_table.set_properties(dict.fromkeys(behind, str(load_job.tso)))
         if (is_all or state.loaded == load_job.tso) and not errors and isinstance(target, merge.CurrentTable):
             # A stream may have written older rows before it saw LOADED: from now on it leaves out their deletes.
-            older, lake_table = f"{COMMIT_TS} < {load_job.tso}", target.columns.lake_table
+            older = f"{COMMIT_TS} < {load_job.tso}"
             if not lake_table.read().where(older).isEmpty():
                 lake_table.delete(older)
     return done._replace(rows=done.rows + errors, errors=errors)

@@ -86,8 +86,8 @@ class LakeTable(Protocol):
 
     def properties(self) -> dict[str, str]: ...
 
-    def set_property(self, name: str, value: str) -> None:
-        """Sets a table property."""
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Sets table properties, in one commit."""
 
     def text_partitions(self) -> Sequence[str]:
         """Columns by which it is partitioned, where a partition's value is kept as text."""

@@ -137,8 +137,8 @@ class Deltalake:
             raise_if_key_not_exists=False, storage_options=self._options,
         )  # fmt: skip
 
-    def set_property(self, name: str, value: str) -> None:
-        self._table().alter.set_table_properties({name: value}, raise_if_not_exists=False)
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        self._table().alter.set_table_properties(dict(properties), raise_if_not_exists=False)
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         from deltalake import TableFeatures

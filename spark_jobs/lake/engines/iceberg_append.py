@@ -26,7 +26,7 @@ def append(table: SparkIceberg, frame: DataFrame, once: tuple[str, int] | None) 
             if max(batches, default=-1) >= once[1]:
                 return
         if ACCEPTS_ROWS[1] != table.prepare().get(ACCEPTS_ROWS[0]):
-            table.set_property(*ACCEPTS_ROWS)
+            table.set_properties(dict([ACCEPTS_ROWS]))
     summary = {} if once is None else {APPLICATION: once[0], BATCH: str(once[1])}
     try:
         table.append(frame, {_OPTION + name: value for name, value in summary.items()})

@@ -42,8 +42,9 @@ class SqlTable(ABC):
         as_of = "" if version is None else f" VERSION AS OF {version}"
         return self.spark.sql(f"SELECT * FROM {self._sql_name}{as_of}")
 
-    def set_property(self, name: str, value: str) -> None:
-        self._alter(f"SET TBLPROPERTIES ({property_sql(name, value)})")
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        pairs = ", ".join(property_sql(*pair) for pair in properties.items())
+        self._alter(f"SET TBLPROPERTIES ({pairs})")
 
     def rename(self, old: str, new: str) -> None:
         self._alter(f"RENAME COLUMN {quote_name(old)} TO {quote_name(new)}")

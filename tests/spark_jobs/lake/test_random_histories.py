@@ -65,7 +65,7 @@ class _KillingTable:
         return call
 
 
-_CHANGES = ("set_property", "create", "overwrite", "allow", "add", "rename", "drop", "comment", "widen", "delete",
+_CHANGES = ("set_properties", "create", "overwrite", "allow", "add", "rename", "drop", "comment", "widen", "delete",
             "update", "merge", "add_rows", "add_files", "reorder")  # fmt: skip
 
 

@@ -32,8 +32,8 @@ class _Property:
     def properties(self) -> dict[str, str]:
         return self.stored
 
-    def set_property(self, name: str, value: str) -> None:
-        self.stored = {**self.stored, name: value}
+    def set_properties(self, properties: dict[str, str]) -> None:
+        self.stored = {**self.stored, **properties}
 
 
 def test_what_is_forgotten_stays_so() -> None:

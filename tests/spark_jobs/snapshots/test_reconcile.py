@@ -302,7 +302,7 @@ def test_keys_that_tidb_takes_for_the_same(
     assert sorted(row["a"] for row in table.read().collect()) == ["A", "Z", "_", "b", "c"]
     capsys.readouterr()
     for name, value in (("bridge.name", "dmp.other"), ("bridge.schema_ts", str(1 << 62))):
-        table.set_property(name, value)
+        table.set_properties({name: value})
         assert compare(*words)[0] == 0
         assert main(["reconcile", *words, "--repair"]) == 2
     said = capsys.readouterr().err
