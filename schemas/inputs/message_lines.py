@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.codec.json_exact import json_form
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -222,10 +223,10 @@ def _printed_bytes(text: bytes) -> bytes | None:
 
 # ---- values alone
 _VALUES = (
-    {"isDdl", "type"}, {"database", "type", "data"}, {"version", "type", "commitTs"}, {"source", "op"},
-    {"source", "ddl"}, {"payload", "schema"}, {"payload"}, {"__op"}, {"__deleted"},
+    {"database", "type", "data"}, {"version", "type", "commitTs"}, {"source", "op"}, {"source", "ddl"},
+    {"before", "after"}, {"payload"}, {"__op"}, {"__deleted"},
 )  # fmt: skip
-"""Members by which the values of formats in JSON are known: Canal-JSON, Simple, Debezium, flattened rows."""
+"""Members by which values in JSON are known, beside `JSON_FORMS`: Simple, Debezium and its like, flattened rows."""
 
 
 def _value_alone(fields: dict[str, Any], line: bytes) -> Message:
@@ -235,7 +236,7 @@ def _value_alone(fields: dict[str, Any], line: bytes) -> Message:
 
 
 def _is_value(fields: dict[str, Any]) -> bool:
-    return any(needed <= fields.keys() for needed in _VALUES)
+    return json_form(fields) is not None or any(needed <= fields.keys() for needed in _VALUES)
 
 
 _FORMS: tuple[tuple[set[str], Callable[[dict[str, Any], bytes], Message]], ...] = (

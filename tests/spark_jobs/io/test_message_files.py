@@ -269,6 +269,8 @@ FORMS: list[tuple[str, bytes, Message]] = [
     ("no headers", b"NO_HEADERS\t" + _VALUE, Message(None, _VALUE)),
     ("share groups", b"Offset:7\tDelivery:1\tEpoch:0\tk\t" + _VALUE, Message(b"k", _VALUE, None, None, 7)),
     ("a value alone", _VALUE, Message(None, _VALUE)),
+    *((f"known by its members: {text!r}", text, Message(None, text))
+      for text in (b'{"data":{"id":1},"type":"INSERT"}', b'{"before":null,"after":{"id":1}}')),
     ("Debezium alone", b' {"payload":{"op":"c"}} ', Message(None, b'{"payload":{"op":"c"}}')),
 ]  # fmt: skip
 
