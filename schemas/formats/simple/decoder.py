@@ -255,8 +255,8 @@ class SimpleDecoder:
         data, old = body.get("data"), body.get("old")
         if not isinstance(data, dict | None) or not isinstance(old, dict | None):
             raise ValueError("a row is no object")
-        if (data is None) != (op == "d") or (old is None) != (op == "c"):
-            raise ValueError(f"{body['type']} with the wrong rows")
+        if (data is None) != (op == "d") or (old is None) != (op == "c") or not (old if op == "d" else data):
+            raise ValueError(f"{body['type']} with the wrong rows: INSERT has data, UPDATE data and old, DELETE old")
         key_only = boolean(body.get("handleKeyOnly"), "handleKeyOnly")
         names = {**(old or {}), **(data or {})}
         definition = self._find_table(id_, version, commit_ts, names, key_only)
