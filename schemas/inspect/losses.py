@@ -112,14 +112,8 @@ def _number(pair: ValuePair) -> bool:
     left, other = values.real(str(pair.original)), values.real(str(pair.other))
     if left == other:
         return True
-    return pair.column is not None and pair.column.type.kind is Kind.FLOAT and _float32(left) == _float32(other)
-
-
-def _float32(value: float) -> float:
-    try:
-        return values.as_float32(value)
-    except OverflowError as error:
-        raise ValueError(f"{value} is no FLOAT") from error
+    is_float = pair.column is not None and pair.column.type.kind is Kind.FLOAT
+    return is_float and values.as_float32(left) == values.as_float32(other)
 
 
 def _null_or_1970(pair: ValuePair) -> bool:
@@ -427,5 +421,5 @@ def _nearest_float32(value: Value) -> float | None:
     """The float32 of a FLOAT's text, as a double; both of a damaged one and of the float32 that it happens to be."""
     try:
         return values.as_float32(values.real(str(value)))
-    except (ValueError, OverflowError):
+    except ValueError:
         return None

@@ -155,7 +155,7 @@ def _float(_column: Column, content: bytes) -> Value:
     try:
         if values.as_float32(real) == real and math.isfinite(real):
             return values.float_text(real)
-    except OverflowError:
+    except ValueError:
         pass
     # TiCDC wrote the next number over four of the eight bytes; what it was can't be known.
     if math.isfinite(real):
@@ -247,7 +247,7 @@ def damaged_float(text: str) -> bytes:
     real = values.real(text)
     try:
         return _DOUBLE.pack(values.as_float32(real) if values.float_text(values.as_float32(real)) == text else real)
-    except OverflowError:
+    except ValueError:
         return _DOUBLE.pack(real)
 
 

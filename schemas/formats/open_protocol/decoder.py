@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ticdc_bridge.schemas.codec import claim_check, compression, json_exact
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
-from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.codec.byte_signatures import is_open_value, with_body_name
 from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, malformed_error
@@ -400,7 +400,7 @@ class OpenDecoder:
     def _decode(self, key: bytes | None, value: bytes | None, claimed: bool) -> list[Event]:
         if key is None:
             reason = "a message without a key: the Open Protocol's key says what it is"
-            named = with_body_name("", value, json_read=False) if value else ""
+            named = with_body_name("", value, json_read=False) if value and not is_open_value(value) else ""
             raise WireError("EMPTY_RECORD", details=f"{reason}; {named}" if named else reason)
         if value is None and not frame.begins(key):
             raise WireError("EMPTY_RECORD", details="a message without a value: the Open Protocol has no tombstones")

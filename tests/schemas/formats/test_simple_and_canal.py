@@ -415,6 +415,7 @@ _REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("more digits than the type has", _typed("datetime(3)", "2025-11-24 16:00:00.1234"), "more than 3 fraction digits"),
     ("nanoseconds", _typed("datetime", "2025-11-24 16:00:00.123456789"), "more than 6 fraction digits"),
     ("no table", {"table": ""}, "nothing says of which table"), ("no columns", {"data": [{}]}, "a row without columns"),
+    ("beyond a FLOAT", _typed("float", "1e39"), "column 'x': 1e+39 is beyond a float32"),
     ("no element", _typed("enum('a')", "b"), "column 'x'"), ("no ISO-8859-1", _typed("blob", "\u20ac"), "ISO-8859-1"),
     ("_tidb is a text", {"_tidb": "x"}, "a text stands"),
     ("types are a list", {"mysqlType": ["int"], "sqlType": None}, "mysqlType"),
