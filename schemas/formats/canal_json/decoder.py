@@ -73,14 +73,12 @@ class CanalJsonDecoder:
             raise WireError("EMPTY_RECORD", details="the value is null: Canal-JSON sends no such message")
         body, replaced = _parse(message.value)
         try:
-            tidb = body.get("_tidb") or {}
-            location = tidb.get("claimCheckLocation")
-            if location:
-                uri = utf8(location, "claimCheckLocation")
+            claim = _claim(body)
+            if claim[0]:
+                uri = utf8(claim[0], "claimCheckLocation")
                 body, replaced = claim_check.fetch_value(self._context.claims, uri, _parse)
-                tidb = body.get("_tidb") or {}
-                if tidb.get("claimCheckLocation"):
-                    raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file points to another file")
+                claim_check.check_row(uri, claim, _claim(body))
+            tidb = body.get("_tidb") or {}
             kind = utf8(body["type"], "type").upper()
             if kind == "TIDB_WATERMARK":
                 return [Watermark("canal-json", json_exact.integer(tidb["watermarkTs"], "watermarkTs"))]
@@ -150,6 +148,12 @@ class CanalJsonDecoder:
             version, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
             self._tables[key] = version.table if version else sent, version, mismatch
         return self._tables[key]
+
+
+def _claim(body: dict[str, Any]) -> tuple[Any, ...]:
+    """Where the row is, "" or None for here, and whose it is."""
+    tidb = body.get("_tidb") or {}
+    return tidb.get("claimCheckLocation"), body.get("database"), body.get("table"), tidb.get("commitTs")
 
 
 def _completed(body: dict[str, Any], kind: str, by_option: TableId | None) -> dict[str, Any]:

@@ -510,7 +510,7 @@ class _File:
 def test_claim_checks_of_the_raw_value() -> None:
     """The file is the value, bare or compressed, or {"key","value"}; for Simple as for Canal-JSON."""
     canal = json.dumps(_GOOD).encode()
-    pointer = json.dumps({**_GOOD, "_tidb": {"commitTs": 1, "claimCheckLocation": "s3://b/c/1.json"}}).encode()
+    pointer = json.dumps({**_GOOD, "_tidb": {**_GOOD["_tidb"], "claimCheckLocation": "s3://b/c/1.json"}}).encode()
     simple_row = {
         "version": 1, "database": "shop", "table": "orders", "tableID": 1, "type": "INSERT", "commitTs": 5,
         "buildTs": 6, "schemaVersion": 7, "data": {"id": "1"},
@@ -540,6 +540,9 @@ def test_claim_checks_of_the_raw_value() -> None:
             (decoder, message, b"", False), (decoder, message, b"\x1f\x8b\x08", False),
             (decoder, message, message, False), (decoder, message, b'{"key":null}', False),
             (decoder, message, b'{"value":1}', False), (decoder, message, value[:-3], False),
+            (decoder, message, value.replace(b'"shop"', b'"other"'), False),
+            (decoder, message, value.replace(b'"commitTs": ', b'"commitTs": 1'), False),
+            (decoder, message, value.replace(b'"_tidb": {', b'"_tidb": {}, "_": {'), True),
         )
     ]  # fmt: skip
     check_rows(rows, check, lambda row: (row[0].__name__, row[2][:12]))
