@@ -272,7 +272,7 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(17, "an update without its old row reads as an insert", (*BY_NUMBER, *CONNECTORS), "op", "no_before",
          becomes=lambda pair: pair.event.before is None and (pair.event.op, pair.back.op) == ("u", "c")),
     Loss(OTHER, "an old row of which only the changed columns were sent: written whole",
-         (*FAMILY, "avro/before", "open", "open-tiflow"), "extra", becomes=_is_unchanged),
+         (*FAMILY, "avro/before", *BY_NUMBER), "extra", becomes=_is_unchanged),
     Loss(18, "a delete without columns beyond its key: NULL in the others", FAMILY, "filled", "key_only_delete"),
     Loss(18, "a delete from Avro whose columns are not those of its time: a reader with definitions refuses it", FAMILY,
          "unread", "key_only_delete"),
