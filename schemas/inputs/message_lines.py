@@ -25,7 +25,8 @@ def parse_line(line: bytes, where: str) -> Message:
     try:
         fields = json.loads(text.decode("utf-8", "surrogateescape"))  # kcat writes bytes that are no text as they are
     except (ValueError, RecursionError) as error:
-        reason = with_body_name(reason_of(error), text)
+        rest = text_after_object(text)
+        reason = OTHER_TERMINATOR.format(rest[:20]) if rest else with_body_name(reason_of(error), text)
         try:
             if (message := _printed_message(text)) is not None:
                 return message
@@ -43,6 +44,7 @@ def parse_line(line: bytes, where: str) -> Message:
         raise WireError("BAD_LINE", where=where, details=reason_of(error)[:300]) from error
 
 
+OTHER_TERMINATOR = "{!r} follows the object: is it a storage sink's terminator? Set the option terminator"
 _WHAT_IS_NEEDED = "an object with key_b64 and value_b64 is needed (docs/reference.md, Message files)"
 
 
@@ -158,15 +160,20 @@ def _printed_message(line: bytes) -> Message | None:
     return Message(key, value, None, at.get("partition"), at.get("offset"), at.get("timestamp"), headers)
 
 
-def has_several_objects(line: bytes) -> bool:
-    """True if a line has a message that is known, as an object, and another object after it."""
+def text_after_object(line: bytes) -> str:
+    """What stands in a line after a message that is known, as an object; "" where nothing does."""
     try:
         text = line.decode("utf-8", "surrogateescape") if line[:1] == b"{" else ""
         fields, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
-        return False
+        return ""
     known = _is_value(fields) or any(needed <= fields.keys() for needed, _ in _FORMS)
-    return known and text[end:].lstrip(" \t,").startswith("{")
+    return text[end:].strip(" \t\r\n") if known else ""
+
+
+def has_several_objects(line: bytes) -> bool:
+    """True if a line has a message that is known, as an object, and another object after it."""
+    return text_after_object(line).lstrip(" \t,").startswith("{")
 
 
 def _refuse_other_separator(text: bytes) -> None:

@@ -150,13 +150,13 @@ def double(content: bytes) -> float:
     return float(_DOUBLE.unpack(content)[0])
 
 
+_BEYOND_FLOAT = 2.0**128 - 2.0**103  # from here on a double is not rounded to the greatest float32
+
+
 def _float(_column: Column, content: bytes) -> Value:
     real = double(content)
-    try:
-        if values.as_float32(real) == real and math.isfinite(real):
-            return values.float_text(real)
-    except ValueError:
-        pass
+    if abs(real) < _BEYOND_FLOAT and values.as_float32(real) == real:
+        return values.float_text(real)
     # TiCDC wrote the next number over four of the eight bytes; what it was can't be known.
     if math.isfinite(real):
         raise RawValue(values.double_text(real), FLOAT_DAMAGED)
@@ -245,10 +245,8 @@ def damaged_float(text: str) -> bytes:
     if text in ("NaN", "+Inf", "-Inf"):
         return _DOUBLE.pack(float(text))
     real = values.real(text)
-    try:
-        return _DOUBLE.pack(values.as_float32(real) if values.float_text(values.as_float32(real)) == text else real)
-    except ValueError:
-        return _DOUBLE.pack(real)
+    is_single = abs(real) < _BEYOND_FLOAT and values.float_text(values.as_float32(real)) == text
+    return _DOUBLE.pack(values.as_float32(real) if is_single else real)
 
 
 def _w_decimal(column: Column, value: Value) -> bytes:

@@ -220,8 +220,7 @@ def _bytes(value: Any) -> bytes:
 
 def _bit(column: Column, value: Any) -> tuple[Value, str]:
     data = bytes([value]) if isinstance(value, bool) else _bytes(value)[::-1]
-    size = values.bit_size(column.length) if column.length else len(data)
-    if len(data) != size:
+    if column.length and len(data) != values.bit_size(column.length):
         raise ValueError(f"{shown(value)} is no BIT({column.length})")
     return data, ""
 

@@ -452,8 +452,7 @@ class OpenDecoder:
         if len(events) != 1 or not isinstance(events[0], RowChange):
             raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file holds no single row")
         row = events[0]
-        if (row.commit_ts, row.table.id) != (key.commit_ts, key.table):
-            raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file holds another table's or transaction's row")
+        claim_check.check_row(uri, (None, key.commit_ts, key.table), (None, row.commit_ts, row.table.id))
         return row
 
     def _key(self, data: bytes) -> EventKey:

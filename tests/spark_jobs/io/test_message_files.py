@@ -141,7 +141,7 @@ BAD: list[tuple[bytes, str]] = [
     (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value_size":4}', "--meta-only"),
     (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value":{"a":1}}', "kafka:TOPIC"),
     (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value":"a","headers":["a"]}', "headers"),
-    (b'{"a":1}', "key_b64"), (b'{"value_b64":null', ""), (b"\xff\xfe", ""), (b"[" * 100_000, ""),
+    (b'{"isDdl":false,"type":"INSERT"};', "terminator"), (b'{"a":1}', "key_b64"), (b'{"value_b64":null', ""), (b"\xff\xfe", ""), (b"[" * 100_000, ""),
     (b'{"value_b64":"AA=="}{"value_b64":"AA=="}', "several objects are in one line"),
     (b'{"before":null,"after":{},"op":"c","source":{}} {"op":"c","source":{}}', "write each on a line of its own"),
     (b'{"value_b64":"-_8="}', ""),
