@@ -53,9 +53,7 @@ def fetch_value(claims: ClaimChecks | None, uri: str, read: Callable[[bytes], T]
 
 
 def check_row(uri: str, of_message: Sequence[Any], of_file: Sequence[Any]) -> None:
-    """WireError CLAIM_CHECK where a file has no row of its own, or another than its message says. Of both: the place
-    of a file, then whose the row is, where they say it.
-    """
+    """WireError CLAIM_CHECK where a file has no row, or another. Of both: where the row is, and whose, where said."""
     if of_file[0]:
         raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file points to another file")
     if any(None not in pair and str(pair[0]) != str(pair[1]) for pair in zip(of_file[1:], of_message[1:], strict=True)):

@@ -119,12 +119,14 @@ class CanalJsonDecoder:
             before = None if op != "u" or old is None else read(old[number], flags)
             if op == "d":
                 before, row = row, None
-            if key_only and op != "d":
+            elif key_only:
                 flags["handle_key_only"] = None
+            # A message does not say that delete-only-output-handle-key-columns is on.
+            key_alone = key_only or (op == "d" and table.is_key_alone(table.handle_key, image))
             event = RowChange(
                 "canal-json", table, op, commit_ts, before, row,  # type: ignore[arg-type]
-                tuple(c.name for c in table.columns if c.handle_key), self._context.options.time_zone, None,
-                version.commit_ts if version else None, list(flags), {**_time_extra(commit_ts, es), **others}, key_only,
+                table.handle_key, self._context.options.time_zone, None, version.commit_ts if version else None,
+                list(flags), {**_time_extra(commit_ts, es), **others}, key_alone,
             )  # fmt: skip
             event.note_mismatch(mismatch)
             events.append(event)

@@ -16,6 +16,9 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
 from ticdc_bridge.schemas.formats.base import Context, Decoder
 from ticdc_bridge.schemas.formats.canal_json.decoder import CanalJsonDecoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
+from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumEncoder
+from ticdc_bridge.schemas.formats.open_protocol.encoder import OpenEncoder
 from ticdc_bridge.schemas.formats.simple.decoder import SimpleDecoder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
@@ -370,6 +373,21 @@ def test_a_virtual_column_of_mysql_is_left_out() -> None:
     [event] = _decode({}, TableDefinitions(versions([DdlText(1, "shop", ddl, WIRE)])))
     assert isinstance(event, RowChange)
     assert (event.after, event.flags) == ({"id": "1"}, ["virtual_left_out:x"])
+
+
+def test_a_delete_of_the_key_alone() -> None:
+    """delete-only-output-handle-key-columns: types of all columns, or of the key's, and no word of it."""
+    ddl = "CREATE TABLE orders (id INT PRIMARY KEY, x VARCHAR(9))"
+    defined = TableDefinitions(versions([DdlText(1, "shop", ddl, WIRE)]))
+    for more in ({}, {"mysqlType": {"id": "int"}, "sqlType": {"id": 4}}):
+        [event] = _decode({"type": "DELETE", "data": [{"id": "1"}], **more}, defined)
+        assert isinstance(event, RowChange)
+        assert event.key_only
+        for encoder in (OpenEncoder, CraftEncoder, DebeziumEncoder):
+            assert encoder(Context(FileSchemas([]), defined)).encode(event, Message(None, None))
+    [whole] = _decode({"type": "DELETE"}, defined)
+    assert isinstance(whole, RowChange)
+    assert not whole.key_only
 
 
 _DDL_ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
