@@ -292,7 +292,8 @@ JSON_FORMS: tuple[JsonForm, ...] = (
     JsonForm(
         "Canal-JSON of Flink or SeaTunnel", _fields("data type"), "canal-json",
         # Maxwell's types are in small letters, and Simple has a version.
-        holds=lambda body: body["type"] in ("INSERT", "UPDATE", "DELETE") and "version" not in body,
+        holds=lambda body: body["type"] in ("INSERT", "UPDATE", "DELETE") and "version" not in body
+        and isinstance(body["data"], list | Mapping | None),
     ),
     JsonForm(
         "Maxwell's JSON",

@@ -108,8 +108,7 @@ class CanalJsonDecoder:
             types = {name: _ANY_TYPE for image in (*data, *(old or ())) for name in image or ()}
         table, version, mismatch = self._table(id_, types, body.get("pkNames"), commit_ts, es)
         events = []
-        tidb = body.get("_tidb")
-        others = other_fields(message=(body, _FIELDS), _tidb=(tidb if isinstance(tidb, dict) else {}, _TIDB))
+        others = other_fields(message=(body, _FIELDS), _tidb=(body.get("_tidb") or {}, _TIDB))
         read = partial(_row, table, table.id if version else None, replaced, form)
         for number, image in enumerate(data):
             if not image:

@@ -639,6 +639,11 @@ def test_auto_reads_flattened_rows_by_headers_and_options() -> None:
     assert connect.shown(result) == INSERT
     [unknown] = connect.read([bare], format_="auto")
     assert "UNKNOWN_FORMAT" in connect.shown(unknown)
+    # columns of the table that are called as fields of other messages
+    for own in ({"payload": "{}"}, {"type": "INSERT", "data": "x"}, {"op": "x", "after": "y"}, {"before": None}):
+        for format_ in ("auto", "debezium-mysql"):
+            [row] = connect.read([message({"id": 1, **own, **WITH_SHOP}, {"id": 1})], format_=format_)
+            assert connect.shown(row)[4] == {"id": "1", **own}
 
 
 def _avro_field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
