@@ -60,7 +60,7 @@ class CanalJsonDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._tables: BoundedCache[tuple[Any, ...], _Joined] = BoundedCache(
+        self._tables: BoundedCache[tuple[Any, ...], tuple[TableVersion | None, _Joined]] = BoundedCache(
             10_000, _MOST_KEPT, lambda key, _: len(key[1])
         )
 
@@ -143,12 +143,12 @@ class CanalJsonDecoder:
             # Without the extension es, the commit's millisecond, is all that tells the time.
             at = commit_ts if commit_ts is not None or es is None else ms_to_tso(es) + 1
             version = self._context.tables.at(id_, at)
-        key = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
+        key = (id_, listed, tuple(keys or ()), id(version))  # versions of one second have the same time
         if key not in self._tables:
             sent = Table(id_, tuple(column_of_type(n, t, n in key[2]) for n, t in listed))
-            version, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
-            self._tables[key] = version.table if version else sent, version, mismatch
-        return self._tables[key]
+            joined, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
+            self._tables[key] = version, (joined.table if joined else sent, joined, mismatch)
+        return self._tables[key][1]
 
 
 def _claim(body: dict[str, Any]) -> tuple[Any, ...]:
