@@ -31,8 +31,8 @@ Function = Literal["decode", "transcode", "encode", "Decoder", "Encoder"]
 """The Python functions by whose parameters errors name what to give; merge's and changelog's are decode's."""
 _PARAMETERS = {
     Hint.CHANGEFEED: "HistoryTables(url, changefeed)", Hint.CHANGELOG: "changelog=", Hint.CLAIM_CHECKS: "claim_checks=",
-    Hint.DDL: "ddl=", Hint.DDL_FILE: "ddl=", Hint.DDL_TIME_ZONE: "ddl_time_zone=", Hint.ENGINE: "engine=",
-    Hint.FORMAT: "format=", Hint.HISTORY: "history=", Hint.HISTORY_URL: "history=",
+    Hint.DDL: "ddl=", Hint.DDL_FILE: "ddl=", Hint.DDL_TIME_ZONE: "HistoryTables(url, zone=…)",
+    Hint.ENGINE: "engine=", Hint.FORMAT: "format=", Hint.HISTORY: "history=", Hint.HISTORY_URL: "history=",
     Hint.ON_LOSSY_FLAG: 'on_lossy="flag"', Hint.READ_OPTIONS: "options=", Hint.REGISTRY: "registry=",
     Hint.REGISTRY_URL: "registry=", Hint.SCHEMAS: "schemas=", Hint.SCHEMAS_FILE: "schemas=", Hint.TABLE: "table=",
     Hint.LOAD_NEW: 'load("mysql://…", table="{table}", into=PLACE)',

@@ -23,7 +23,7 @@ WORDS: list[tuple[Function, Hint, str]] = [
     ("Encoder", Hint.ON_LOSSY_FLAG, 'on_lossy="flag"'),
     ("decode", Hint.READ_OPTIONS, "options="),
     ("transcode", Hint.READ_OPTIONS, "from_options="),
-    ("transcode", Hint.DDL_TIME_ZONE, "ddl_time_zone="),
+    ("transcode", Hint.DDL_TIME_ZONE, "HistoryTables(url, zone=…)"),
 ]  # fmt: skip
 VALUES: list[tuple[Function, Hint, str, str]] = [
     ("decode", Hint.FORMAT, "open or craft", "format=open or craft"),
