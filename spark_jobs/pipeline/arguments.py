@@ -39,6 +39,7 @@ _PARAMETERS = {
     Hint.LOAD_REPLACE: 'load("mysql://…", table="{table}", into=PLACE, replace=True)',
     Hint.TIME: "time=", Hint.TOPIC: "topic=", Hint.TYPES: 'types="', Hint.WITHOUT_KEY_APPEND: 'without_key="append"',
 }  # fmt: skip
+_ONE_REGISTRY = {Hint.SCHEMAS: "registry=", Hint.REGISTRY_URL: "registry=URL", Hint.SCHEMAS_FILE: "registry=FILE"}
 _FLAG_OPTION = {Hint.ON_LOSSY_FLAG: 'options={"on_lossy": "flag"}'}
 _WORDS: Mapping[Function, Mapping[Hint, str]] = {
     "decode": _PARAMETERS,
@@ -47,8 +48,8 @@ _WORDS: Mapping[Function, Mapping[Hint, str]] = {
         Hint.TABLE: "from_options= (table)",
     },
     "encode": {**_PARAMETERS, **_FLAG_OPTION},
-    "Decoder": {**_PARAMETERS, Hint.SCHEMAS: "registry=", Hint.TABLE: "options= (table)"},
-    "Encoder": {**_PARAMETERS, Hint.SCHEMAS: "registry="},
+    "Decoder": {**_PARAMETERS, **_ONE_REGISTRY, Hint.TABLE: "options= (table)"},
+    "Encoder": {**_PARAMETERS, **_ONE_REGISTRY},
 }  # fmt: skip
 
 

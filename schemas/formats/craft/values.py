@@ -24,6 +24,7 @@ _SMALL = tuple(str(unzigzag(n)) for n in range(128))
 _SMALL_UNSIGNED = tuple(map(str, range(128)))
 ENUM_NUMBER, FLOAT_DAMAGED = "enum_number", "float_damaged"
 _DOUBLE = struct.Struct("<d")
+_BEYOND_FLOAT = 2.0**128 - 2.0**103  # from here on a double is not rounded to the greatest float32
 # Type codes that are no column type of TiDB's today, and what they stand for.
 _OTHER_CODES = {(253, False): "varchar", (253, True): "varbinary", (14, False): "date", (14, True): "date"}
 # No character type: TiDB gives these the character set `binary`, whose flag is then set.
@@ -148,9 +149,6 @@ def double(content: bytes) -> float:
     if len(content) != 8:
         raise ValueError(f"{len(content)} bytes are no float64")
     return float(_DOUBLE.unpack(content)[0])
-
-
-_BEYOND_FLOAT = 2.0**128 - 2.0**103  # from here on a double is not rounded to the greatest float32
 
 
 def _float(_column: Column, content: bytes) -> Value:

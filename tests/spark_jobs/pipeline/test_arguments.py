@@ -21,6 +21,7 @@ WORDS: list[tuple[Function, Hint, str]] = [
     ("transcode", Hint.ON_LOSSY_FLAG, 'options={"on_lossy": "flag"}'),
     ("encode", Hint.ON_LOSSY_FLAG, 'options={"on_lossy": "flag"}'),
     ("Encoder", Hint.ON_LOSSY_FLAG, 'on_lossy="flag"'),
+    ("Encoder", Hint.SCHEMAS_FILE, "registry=FILE"),
     ("decode", Hint.READ_OPTIONS, "options="),
     ("transcode", Hint.READ_OPTIONS, "from_options="),
     ("transcode", Hint.DDL_TIME_ZONE, "HistoryTables(url, zone=…)"),
