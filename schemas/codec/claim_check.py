@@ -5,7 +5,7 @@ Upstream ticdc `pkg/sink/codec/common/message.go` (ClaimCheckMessage) and `canal
 file's base name only. Compressed is the value, not the file.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ticdc_bridge.schemas.codec import json_exact
@@ -50,6 +50,14 @@ def fetch_value(claims: ClaimChecks | None, uri: str, read: Callable[[bytes], T]
         if error.code != "MALFORMED":
             raise
         raise _no_file_error(uri, error.detail) from error
+
+
+def check_row(uri: str, of_message: Sequence[Any], of_file: Sequence[Any]) -> None:
+    """WireError CLAIM_CHECK where a file has no row, or another. Of both: where the row is, and whose, where said."""
+    if of_file[0]:
+        raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file points to another file")
+    if any(None not in pair and str(pair[0]) != str(pair[1]) for pair in zip(of_file[1:], of_message[1:], strict=True)):
+        raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file holds another table's or transaction's row")
 
 
 def _fetch(claims: ClaimChecks | None, uri: str) -> bytes:

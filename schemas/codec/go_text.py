@@ -24,10 +24,7 @@ def json_float(text: str, bits: int, short_exponent: bool) -> str:
     """
     value = float(text)
     if bits == 32:
-        try:
-            value = values.as_float32(value)
-        except OverflowError:
-            raise ValueError(f"{text[:40]} is beyond a float32") from None
+        value = values.as_float32(value)
     if not math.isfinite(value):
         raise ValueError(f"{text[:40]} is beyond a float{bits}")
     shortest = Decimal(values.shortest_float32(value) if bits == 32 else repr(value))

@@ -47,6 +47,7 @@ def _shared_number(text: str) -> Number:
     return number
 
 
+_Decoders = tuple[json.JSONDecoder, json.JSONDecoder]
 # (ordinary, sparing) decoders: a Number takes 96 bytes, of 2 bytes of text at worst. Sharing takes a sixth more time.
 _OBJECTS = _decoder(_object, Number), _decoder(_object, _shared_number)
 _PAIRS = _decoder(tuple, Number), _decoder(tuple, _shared_number)
@@ -55,7 +56,7 @@ _STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _CONTAINER, _ROOM = 192, 16 << 20
 
 
-def _choose_decoder(decoders: tuple[json.JSONDecoder, json.JSONDecoder], text: str, start: int) -> json.JSONDecoder:
+def _choose_decoder(decoders: _Decoders, text: str, start: int) -> json.JSONDecoder:
     """The decoder for a text. ValueError for a long one of so many lists and objects that memory would not hold them.
 
     An object takes up to 200 bytes, a list 100: beyond 16 for a byte of text the bound of docs/operate.md is lost.
@@ -80,10 +81,10 @@ def decode(text: str) -> Any:
     return value
 
 
-def decode_from(text: str, start: int) -> tuple[Any, int]:
+def decode_from(text: str, start: int, decoders: _Decoders = _OBJECTS) -> tuple[Any, int]:
     """The JSON value that starts at character `start`, and where it ends. ValueError as `decode`."""
     try:
-        return _choose_decoder(_OBJECTS, text, start).raw_decode(text, start)
+        return _choose_decoder(decoders, text, start).raw_decode(text, start)
     except RecursionError:
         raise ValueError("nested too deep") from None
 
@@ -195,10 +196,7 @@ def is_utf8(text: str) -> bool:
 
 def decode_pairs(text: str) -> Any:
     """As `decode`, objects as tuples of (key, value) in their order, with keys that stand twice."""
-    try:
-        value, end = _choose_decoder(_PAIRS, text, 0).raw_decode(text)
-    except RecursionError:
-        raise ValueError("nested too deep") from None
+    value, end = decode_from(text, 0, _PAIRS)
     if end != len(text):
         raise ValueError(f"more text after the document, at character {end}")
     return value
@@ -294,7 +292,8 @@ JSON_FORMS: tuple[JsonForm, ...] = (
     JsonForm(
         "Canal-JSON of Flink or SeaTunnel", _fields("data type"), "canal-json",
         # Maxwell's types are in small letters, and Simple has a version.
-        holds=lambda body: body["type"] in ("INSERT", "UPDATE", "DELETE") and "version" not in body,
+        holds=lambda body: body["type"] in ("INSERT", "UPDATE", "DELETE") and "version" not in body
+        and isinstance(body["data"], list | Mapping | None),
     ),
     JsonForm(
         "Maxwell's JSON",

@@ -198,14 +198,14 @@ def refuse_changed(event: RowChange, options: Options, keeps: str = "") -> None:
 
 
 def complete_before(event: RowChange) -> Row | None:
-    """An event's old row. Of an update it is whole: a column that the message left out has not changed.
-
-    (TiCDC's only-output-updated-columns; Canal's `old`.)
+    """An event's old row. Of an update it is whole: a column that the message left out has not changed (TiCDC's
+    only-output-updated-columns; Canal's `old`), unless a flag says that its old value is not known.
     """
     before, after = event.before, event.after
     if event.op != "u" or before is None or after is None or before.keys() >= after.keys():
         return before
-    return {**after, **before}
+    unknown = {f.partition(":")[2] for f in event.flags if f.startswith(("value_not_sent:", "old_value_unnamed:"))}
+    return {**{name: value for name, value in after.items() if name not in unknown}, **before}
 
 
 def commit_ts_of(event: RowChange | DdlEvent) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.codec.json_exact import json_form
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -24,7 +25,8 @@ def parse_line(line: bytes, where: str) -> Message:
     try:
         fields = json.loads(text.decode("utf-8", "surrogateescape"))  # kcat writes bytes that are no text as they are
     except (ValueError, RecursionError) as error:
-        reason = with_body_name(reason_of(error), text)
+        rest = text_after_object(text)
+        reason = OTHER_TERMINATOR.format(rest[:20]) if rest else with_body_name(reason_of(error), text)
         try:
             if (message := _printed_message(text)) is not None:
                 return message
@@ -42,6 +44,7 @@ def parse_line(line: bytes, where: str) -> Message:
         raise WireError("BAD_LINE", where=where, details=reason_of(error)[:300]) from error
 
 
+OTHER_TERMINATOR = "{!r} follows the object: is it a storage sink's terminator? Set the option terminator"
 _WHAT_IS_NEEDED = "an object with key_b64 and value_b64 is needed (docs/reference.md, Message files)"
 
 
@@ -157,15 +160,20 @@ def _printed_message(line: bytes) -> Message | None:
     return Message(key, value, None, at.get("partition"), at.get("offset"), at.get("timestamp"), headers)
 
 
-def has_several_objects(line: bytes) -> bool:
-    """True if a line has a message that is known, as an object, and another object after it."""
+def text_after_object(line: bytes) -> str:
+    """What stands in a line after a message that is known, as an object; "" where nothing does."""
     try:
         text = line.decode("utf-8", "surrogateescape") if line[:1] == b"{" else ""
         fields, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
-        return False
+        return ""
     known = _is_value(fields) or any(needed <= fields.keys() for needed, _ in _FORMS)
-    return known and text[end:].lstrip(" \t,").startswith("{")
+    return text[end:].strip(" \t\r\n") if known else ""
+
+
+def has_several_objects(line: bytes) -> bool:
+    """True if a line has a message that is known, as an object, and another object after it."""
+    return text_after_object(line).lstrip(" \t,").startswith("{")
 
 
 def _refuse_other_separator(text: bytes) -> None:
@@ -222,10 +230,10 @@ def _printed_bytes(text: bytes) -> bytes | None:
 
 # ---- values alone
 _VALUES = (
-    {"isDdl", "type"}, {"database", "type", "data"}, {"version", "type", "commitTs"}, {"source", "op"},
-    {"source", "ddl"}, {"payload", "schema"}, {"payload"}, {"__op"}, {"__deleted"},
+    {"database", "type", "data"}, {"version", "type", "commitTs"}, {"source", "op"}, {"source", "ddl"},
+    {"before", "after"}, {"payload"}, {"__op"}, {"__deleted"},
 )  # fmt: skip
-"""Members by which the values of formats in JSON are known: Canal-JSON, Simple, Debezium, flattened rows."""
+"""Members by which values in JSON are known, beside `JSON_FORMS`: Simple, Debezium and its like, flattened rows."""
 
 
 def _value_alone(fields: dict[str, Any], line: bytes) -> Message:
@@ -235,7 +243,7 @@ def _value_alone(fields: dict[str, Any], line: bytes) -> Message:
 
 
 def _is_value(fields: dict[str, Any]) -> bool:
-    return any(needed <= fields.keys() for needed in _VALUES)
+    return json_form(fields) is not None or any(needed <= fields.keys() for needed in _VALUES)
 
 
 _FORMS: tuple[tuple[set[str], Callable[[dict[str, Any], bytes], Message]], ...] = (

@@ -206,11 +206,13 @@ def _detect_json(value: bytes) -> DetectedFormat:
     if not isinstance(body, dict):
         reason = java_text(value) or with_body_name(f"it begins like JSON, but is not: {body}", value)
         return DetectedFormat(None, reason[:300])
+    payload = body.get("payload", body)
+    if any(isinstance(part, Mapping) and _UNWRAPPED & part.keys() for part in (body, payload)):
+        return DetectedFormat("debezium-mysql", "a row unwrapped by ExtractNewRecordState (__op, __deleted)")
     form = json_form(body)
     if form is not None and not form.payload:
         title = f"{form.title}, by the fields of the object"
         return DetectedFormat(form.format, title) if form.format else DetectedFormat(None, f"{title}; it is not read")
-    payload = body.get("payload", body)
     if not isinstance(payload, Mapping):
         return DetectedFormat(None, "JSON with a payload that is no object")
     source = payload.get("source")
@@ -221,6 +223,4 @@ def _detect_json(value: bytes) -> DetectedFormat:
         return DetectedFormat(None, other_connector(connector))
     if isinstance(source, Mapping) and {"op", "before", "after"} & payload.keys() > {"op"}:
         return DetectedFormat("debezium-mysql", "an envelope of Debezium, as stream processors write it: no connector")
-    if _UNWRAPPED & payload.keys():
-        return DetectedFormat("debezium-mysql", "a row unwrapped by ExtractNewRecordState (__op, __deleted)")
     return DetectedFormat(None, of_somebody_else(payload) or "a JSON object of no format that is known")

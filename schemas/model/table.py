@@ -212,6 +212,10 @@ class Table:
         """Columns of which all that is known of keys is that this is the primary one."""
         return cls(id_, tuple(replace(c, handle_key=c.name in key, primary_key=c.name in key) for c in columns))
 
+    def is_key_alone(self, key: Collection[str], row: Collection[str]) -> bool:
+        """True if a row is only its key: what the message had no more of."""
+        return bool(key) and set(row) <= set(key) and any(not c.virtual and c.name not in row for c in self.columns)
+
     @cached_property
     def handle_key(self) -> tuple[str, ...]:
         """The columns TiCDC identifies a row by: primary key, else the chosen NOT NULL unique key; table order."""

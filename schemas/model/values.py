@@ -105,17 +105,17 @@ _FARTHER = {2.0**-96: "1.2621775e-29", 2.0**87: "1.5474251e+26", 2.0**90: "1.237
 
 
 def as_float32(value: float) -> float:
-    """The nearest float32, as a float. OverflowError when it is out of range."""
-    return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
+    """The nearest float32, as a float. ValueError when it is out of range."""
+    try:
+        return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
+    except OverflowError:
+        raise ValueError(f"{value} is beyond a float32") from None
 
 
 def parse_float32(text: str) -> float:
     """FLOAT's text → its float32, as a float. ValueError for a number that is the text of none."""
     number = real(text)
-    try:
-        single = as_float32(number)
-    except OverflowError:
-        raise ValueError(f"{text} is beyond a float32") from None
+    single = as_float32(number)
     # Up to six digits are always a float32's, where it is not subnormal.
     if single != number and (len(text) > 7 or "e" in text.lower()) and float_text(single) != double_text(number):
         raise ValueError(f"{text} is no float32")

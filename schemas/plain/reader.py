@@ -248,7 +248,7 @@ class PlainDecoder:
             FORMATS[format_].zone or self._context.options.time_zone,
             schema_id if isinstance(schema_id, int) else None,
             table_version if isinstance(table_version, int) else version.commit_ts if version else None,
-            flags, dict(fields.get("extra", {})), _is_key_only(table, key, row),
+            flags, dict(fields.get("extra", {})), table.is_key_alone(key, row),
         )  # fmt: skip
 
     def _table(
@@ -328,11 +328,6 @@ def _element_names(text: str, elements: tuple[str, ...], single: bool, column: s
     if single:
         return elements[number - 1] if number else ""
     return set_names(number, elements)
-
-
-def _is_key_only(table: Table, key: list[str], row: Row) -> bool:
-    """True if the row is only its key: what the message had no more of."""
-    return bool(key) and row.keys() <= set(key) and any(not c.virtual and c.name not in row for c in table.columns)
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def read_source(
         path = path_of("/dev/stdin" if location == "-" else location)
         if is_storage_folder(location):
             return StorageFolder(location).read(options, tables)
-        if ".csv" in path.suffixes and is_data_file(path):
+        if is_data_file(path) and (".csv" in path.suffixes or options.terminator):
             return read_data_file(path, options, tables)
         # A folder is what a stream wrote, a file a micro-batch by number; or a topic's archive.
         files = sorted(path.glob("[0-9]" * 12 + ".jsonl")) or archive_files(location)

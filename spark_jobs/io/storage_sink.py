@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
+from ticdc_bridge.schemas.inputs.message_lines import OTHER_TERMINATOR, text_after_object
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
@@ -180,16 +181,16 @@ def read_data_file(path: Path, options: Options, tables: TableSource | None = No
     """
     if ".json" in path.suffixes:
         with opened(path) as file:
-            lines: Iterable[bytes] = file
-            if options.terminator:
-                lines = _content(file, path).split(options.terminator.encode())
+            end = options.terminator.encode()
+            lines: Iterable[bytes] = _content(file, path).split(end) if end else file
             for number, line in enumerate(lines, 1):
                 text, where = line.strip(b" \t\r\n"), f"{path.name}:{number}"
-                if text[:1] == b"{":
+                rest = "" if text[-1:] == b"}" else text_after_object(text)
+                if text[:1] == b"{" and not rest:
                     yield Message(None, text)
-                elif line.strip():
-                    failed = WireError("BAD_LINE", where=where, details="no JSON object, as Canal-JSON is")
-                    yield failed, Message(None, text)
+                elif text:
+                    details = OTHER_TERMINATOR.format(rest[:20]) if rest else "no JSON object, as Canal-JSON is"
+                    yield WireError("BAD_LINE", where=where, details=details), Message(None, text)
         return
     folder = DataFolder.of(path)
     table = folder.table_file()

@@ -31,14 +31,15 @@ Function = Literal["decode", "transcode", "encode", "Decoder", "Encoder"]
 """The Python functions by whose parameters errors name what to give; merge's and changelog's are decode's."""
 _PARAMETERS = {
     Hint.CHANGEFEED: "HistoryTables(url, changefeed)", Hint.CHANGELOG: "changelog=", Hint.CLAIM_CHECKS: "claim_checks=",
-    Hint.DDL: "ddl=", Hint.DDL_FILE: "ddl=", Hint.DDL_TIME_ZONE: "ddl_time_zone=", Hint.ENGINE: "engine=",
-    Hint.FORMAT: "format=", Hint.HISTORY: "history=", Hint.HISTORY_URL: "history=",
+    Hint.DDL: "ddl=", Hint.DDL_FILE: "ddl=", Hint.DDL_TIME_ZONE: "HistoryTables(url, zone=…)",
+    Hint.ENGINE: "engine=", Hint.FORMAT: "format=", Hint.HISTORY: "history=", Hint.HISTORY_URL: "history=",
     Hint.ON_LOSSY_FLAG: 'on_lossy="flag"', Hint.READ_OPTIONS: "options=", Hint.REGISTRY: "registry=",
     Hint.REGISTRY_URL: "registry=", Hint.SCHEMAS: "schemas=", Hint.SCHEMAS_FILE: "schemas=", Hint.TABLE: "table=",
     Hint.LOAD_NEW: 'load("mysql://…", table="{table}", into=PLACE)',
     Hint.LOAD_REPLACE: 'load("mysql://…", table="{table}", into=PLACE, replace=True)',
     Hint.TIME: "time=", Hint.TOPIC: "topic=", Hint.TYPES: 'types="', Hint.WITHOUT_KEY_APPEND: 'without_key="append"',
 }  # fmt: skip
+_ONE_REGISTRY = {Hint.SCHEMAS: "registry=", Hint.REGISTRY_URL: "registry=URL", Hint.SCHEMAS_FILE: "registry=FILE"}
 _FLAG_OPTION = {Hint.ON_LOSSY_FLAG: 'options={"on_lossy": "flag"}'}
 _WORDS: Mapping[Function, Mapping[Hint, str]] = {
     "decode": _PARAMETERS,
@@ -47,8 +48,8 @@ _WORDS: Mapping[Function, Mapping[Hint, str]] = {
         Hint.TABLE: "from_options= (table)",
     },
     "encode": {**_PARAMETERS, **_FLAG_OPTION},
-    "Decoder": {**_PARAMETERS, Hint.SCHEMAS: "registry=", Hint.TABLE: "options= (table)"},
-    "Encoder": {**_PARAMETERS, Hint.SCHEMAS: "registry="},
+    "Decoder": {**_PARAMETERS, **_ONE_REGISTRY, Hint.TABLE: "options= (table)"},
+    "Encoder": {**_PARAMETERS, **_ONE_REGISTRY},
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
+from ticdc_bridge.schemas.formats.base import complete_before
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
 
 _DELETE, _ROW, _DDL, _WATERMARK = range(4)
@@ -58,7 +59,7 @@ def split_key_change(event: RowChange) -> Iterator[RowChange]:
     before, after = event.before or {}, event.after or {}
     both = (name for name in event.key if name in before and name in after)
     if event.op == "u" and any(before[name] != after[name] for name in both):
-        yield replace(event, op="d", after=None, before={**after, **before}, flags=list(event.flags))
+        yield replace(event, op="d", after=None, before=complete_before(event), flags=list(event.flags))
         yield replace(event, op="c", before=None)
     else:
         yield event

@@ -78,6 +78,8 @@ def measure(target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Arr
                 if rows.image_bits[row] >> image & 1 and not (rows.short[row] and not target.keys[k]):
                     if target.cells[k] >= 0:
                         cell = first + rows.step[row] * target.cells[k]
+                        if rows.length[cell] == -2 and rows.image_bits[row] == 3:  # it has not changed
+                            cell += rows.after[row] - first
                         size = rows.length[cell]
                         numbers[row, slot] = rows.start[cell]
                     if size >= 0:

@@ -60,7 +60,7 @@ class CanalJsonDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._tables: BoundedCache[tuple[Any, ...], _Joined] = BoundedCache(
+        self._tables: BoundedCache[tuple[Any, ...], tuple[TableVersion | None, _Joined]] = BoundedCache(
             10_000, _MOST_KEPT, lambda key, _: len(key[1])
         )
 
@@ -73,14 +73,12 @@ class CanalJsonDecoder:
             raise WireError("EMPTY_RECORD", details="the value is null: Canal-JSON sends no such message")
         body, replaced = _parse(message.value)
         try:
-            tidb = body.get("_tidb") or {}
-            location = tidb.get("claimCheckLocation")
-            if location:
-                uri = utf8(location, "claimCheckLocation")
+            claim = _claim(body)
+            if claim[0]:
+                uri = utf8(claim[0], "claimCheckLocation")
                 body, replaced = claim_check.fetch_value(self._context.claims, uri, _parse)
-                tidb = body.get("_tidb") or {}
-                if tidb.get("claimCheckLocation"):
-                    raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file points to another file")
+                claim_check.check_row(uri, claim, _claim(body))
+            tidb = body.get("_tidb") or {}
             kind = utf8(body["type"], "type").upper()
             if kind == "TIDB_WATERMARK":
                 return [Watermark("canal-json", json_exact.integer(tidb["watermarkTs"], "watermarkTs"))]
@@ -110,8 +108,7 @@ class CanalJsonDecoder:
             types = {name: _ANY_TYPE for image in (*data, *(old or ())) for name in image or ()}
         table, version, mismatch = self._table(id_, types, body.get("pkNames"), commit_ts, es)
         events = []
-        tidb = body.get("_tidb")
-        others = other_fields(message=(body, _FIELDS), _tidb=(tidb if isinstance(tidb, dict) else {}, _TIDB))
+        others = other_fields(message=(body, _FIELDS), _tidb=(body.get("_tidb") or {}, _TIDB))
         read = partial(_row, table, table.id if version else None, replaced, form)
         for number, image in enumerate(data):
             if not image:
@@ -121,12 +118,14 @@ class CanalJsonDecoder:
             before = None if op != "u" or old is None else read(old[number], flags)
             if op == "d":
                 before, row = row, None
-            if key_only and op != "d":
+            elif key_only:
                 flags["handle_key_only"] = None
+            # A message does not say that delete-only-output-handle-key-columns is on.
+            key_alone = key_only or (op == "d" and table.is_key_alone(table.handle_key, image))
             event = RowChange(
                 "canal-json", table, op, commit_ts, before, row,  # type: ignore[arg-type]
-                tuple(c.name for c in table.columns if c.handle_key), self._context.options.time_zone, None,
-                version.commit_ts if version else None, list(flags), {**_time_extra(commit_ts, es), **others}, key_only,
+                table.handle_key, self._context.options.time_zone, None, version.commit_ts if version else None,
+                list(flags), {**_time_extra(commit_ts, es), **others}, key_alone,
             )  # fmt: skip
             event.note_mismatch(mismatch)
             events.append(event)
@@ -144,12 +143,18 @@ class CanalJsonDecoder:
             # Without the extension es, the commit's millisecond, is all that tells the time.
             at = commit_ts if commit_ts is not None or es is None else ms_to_tso(es) + 1
             version = self._context.tables.at(id_, at)
-        key = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
+        key = (id_, listed, tuple(keys or ()), id(version))  # versions of one second have the same time
         if key not in self._tables:
             sent = Table(id_, tuple(column_of_type(n, t, n in key[2]) for n, t in listed))
-            version, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
-            self._tables[key] = version.table if version else sent, version, mismatch
-        return self._tables[key]
+            joined, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
+            self._tables[key] = version, (joined.table if joined else sent, joined, mismatch)
+        return self._tables[key][1]
+
+
+def _claim(body: dict[str, Any]) -> tuple[Any, ...]:
+    """Where the row is, "" or None for here, and whose it is."""
+    tidb = body.get("_tidb") or {}
+    return tidb.get("claimCheckLocation"), body.get("database"), body.get("table"), tidb.get("commitTs")
 
 
 def _completed(body: dict[str, Any], kind: str, by_option: TableId | None) -> dict[str, Any]:

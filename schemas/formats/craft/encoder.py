@@ -6,7 +6,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
-from ticdc_bridge.schemas.formats.base import Context, refuse_changed, required_commit_ts
+from ticdc_bridge.schemas.formats.base import Context, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.craft import layout as wire
 from ticdc_bridge.schemas.formats.craft import values as cell_values
 from ticdc_bridge.schemas.formats.definitions import unknown_type_error
@@ -71,7 +71,7 @@ class CraftEncoder:
 
     def _row(self, event: RowChange, origin: Message) -> wire.RowOut:
         refuse_changed(event, self._options, keeps=cell_values.FLOAT_DAMAGED if event.format == "craft" else "")
-        before, after = event.before, event.after
+        before, after = event.before if event.format == "craft" else complete_before(event), event.after
         if (before if event.op == "d" else after) is None:
             raise WireError("INVALID_VALUE", column="op", details=f"op {event.op!r} without its row")
         if event.op == "u" and before is None and not self._options.no_old_value:

@@ -24,6 +24,7 @@ _SMALL = tuple(str(unzigzag(n)) for n in range(128))
 _SMALL_UNSIGNED = tuple(map(str, range(128)))
 ENUM_NUMBER, FLOAT_DAMAGED = "enum_number", "float_damaged"
 _DOUBLE = struct.Struct("<d")
+_BEYOND_FLOAT = 2.0**128 - 2.0**103  # from here on a double is not rounded to the greatest float32
 # Type codes that are no column type of TiDB's today, and what they stand for.
 _OTHER_CODES = {(253, False): "varchar", (253, True): "varbinary", (14, False): "date", (14, True): "date"}
 # No character type: TiDB gives these the character set `binary`, whose flag is then set.
@@ -152,11 +153,8 @@ def double(content: bytes) -> float:
 
 def _float(_column: Column, content: bytes) -> Value:
     real = double(content)
-    try:
-        if values.as_float32(real) == real and math.isfinite(real):
-            return values.float_text(real)
-    except OverflowError:
-        pass
+    if abs(real) < _BEYOND_FLOAT and values.as_float32(real) == real:
+        return values.float_text(real)
     # TiCDC wrote the next number over four of the eight bytes; what it was can't be known.
     if math.isfinite(real):
         raise RawValue(values.double_text(real), FLOAT_DAMAGED)
@@ -245,10 +243,8 @@ def damaged_float(text: str) -> bytes:
     if text in ("NaN", "+Inf", "-Inf"):
         return _DOUBLE.pack(float(text))
     real = values.real(text)
-    try:
-        return _DOUBLE.pack(values.as_float32(real) if values.float_text(values.as_float32(real)) == text else real)
-    except OverflowError:
-        return _DOUBLE.pack(real)
+    is_single = abs(real) < _BEYOND_FLOAT and values.float_text(values.as_float32(real)) == text
+    return _DOUBLE.pack(values.as_float32(real) if is_single else real)
 
 
 def _w_decimal(column: Column, value: Value) -> bytes:

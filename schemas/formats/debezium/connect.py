@@ -139,7 +139,7 @@ def _read_default(kind: str, default: Any) -> Any:
     if kind == "bytes":
         return _attribute_text(default).encode("latin-1", "replace")
     if kind == "float":  # as the values of its fields are read: 3.14 is 3.140000104904175 there
-        with suppress(OverflowError):
+        with suppress(ValueError):
             return number(as_float32(float(default)))
     if kind in ("float", "double"):
         return number(float(default))

@@ -47,13 +47,10 @@ def _number_text(column: Column, default: str) -> str:
 
     ValueError for one that the column can't hold.
     """
-    try:
-        if column.type.kind is Kind.FLOAT:
-            return values.float_text(values.as_float32(values.real(default)))
-        if column.type.kind is Kind.DECIMAL and column.scale is not None:
-            return values.plain_decimal(default, column.scale)
-    except OverflowError as error:
-        raise ValueError(f"{default} is beyond a float32") from error
+    if column.type.kind is Kind.FLOAT:
+        return values.float_text(values.as_float32(values.real(default)))
+    if column.type.kind is Kind.DECIMAL and column.scale is not None:
+        return values.plain_decimal(default, column.scale)
     return default
 
 
@@ -194,7 +191,7 @@ def _integer(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _double(column: Column, value: Any) -> tuple[Value, str]:
-    return values.double_text(float(json_number(value))), "decimal_or_double" if column.vague else ""
+    return values.double_text(values.real(json_number(value))), "decimal_or_double" if column.vague else ""
 
 
 def _decimal(column: Column, value: Any) -> tuple[Value, str]:
@@ -222,12 +219,9 @@ def _bytes(value: Any) -> bytes:
 
 
 def _bit(column: Column, value: Any) -> tuple[Value, str]:
-    if isinstance(value, bool):
-        return b"\x01" if value else b"\x00", ""
-    data = _bytes(value)[::-1]
-    size = values.bit_size(column.length) if column.length else len(data)
-    if len(data) != size:
-        raise ValueError(f"{len(data)} bytes are no BIT({column.length})")
+    data = bytes([value]) if isinstance(value, bool) else _bytes(value)[::-1]
+    if column.length and len(data) != values.bit_size(column.length):
+        raise ValueError(f"{shown(value)} is no BIT({column.length})")
     return data, ""
 
 
@@ -311,7 +305,7 @@ def fits(column: Column, field: Mapping[str, Any]) -> bool:
 _READERS: dict[Kind, Callable[[Column, Any], tuple[Value, str]]] = {
     Kind.INTEGER: _integer,
     Kind.YEAR: lambda column, value: (str(values.year(json_number(value))), ""),
-    Kind.FLOAT: lambda column, value: (values.float_text(values.as_float32(float(json_number(value)))), ""),
+    Kind.FLOAT: lambda column, value: (values.float_text(values.as_float32(values.real(json_number(value)))), ""),
     Kind.DOUBLE: _double,
     Kind.DECIMAL: _decimal,
     Kind.BIT: _bit,

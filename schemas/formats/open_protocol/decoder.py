@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ticdc_bridge.schemas.codec import claim_check, compression, json_exact
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
-from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.codec.byte_signatures import is_open_value, with_body_name
 from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, malformed_error
@@ -400,7 +400,7 @@ class OpenDecoder:
     def _decode(self, key: bytes | None, value: bytes | None, claimed: bool) -> list[Event]:
         if key is None:
             reason = "a message without a key: the Open Protocol's key says what it is"
-            named = with_body_name("", value, json_read=False) if value else ""
+            named = with_body_name("", value, json_read=False) if value and not is_open_value(value) else ""
             raise WireError("EMPTY_RECORD", details=f"{reason}; {named}" if named else reason)
         if value is None and not frame.begins(key):
             raise WireError("EMPTY_RECORD", details="a message without a value: the Open Protocol has no tombstones")
@@ -452,8 +452,7 @@ class OpenDecoder:
         if len(events) != 1 or not isinstance(events[0], RowChange):
             raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file holds no single row")
         row = events[0]
-        if (row.commit_ts, row.table.id) != (key.commit_ts, key.table):
-            raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file holds another table's or transaction's row")
+        claim_check.check_row(uri, (None, key.commit_ts, key.table), (None, row.commit_ts, row.table.id))
         return row
 
     def _key(self, data: bytes) -> EventKey:

@@ -75,10 +75,7 @@ _SHORT = re.compile(r"(?!-?0\.0000)-?(?:0|[1-9][0-9]?)(?:\.[0-9]{0,3}[1-9])?\Z",
 def _float(text: str) -> str:
     if _SHORT.match(text):
         return text
-    try:
-        return values.float_text(values.as_float32(float(text)))
-    except OverflowError:
-        raise ValueError(f"{text[:40]} is beyond a float32") from None
+    return values.float_text(values.as_float32(values.real(text)))
 
 
 def _double(text: str) -> str:
@@ -86,7 +83,7 @@ def _double(text: str) -> str:
     if 1e-4 <= number < 1e6 or -1e6 < number <= -1e-4:  # where Python's shortest text is Go's %g
         shortest = repr(number)
         return shortest[:-2] if shortest.endswith(".0") else shortest
-    return values.double_text(number)
+    return values.double_text(values.real(text))
 
 
 def _bit(length: int | None, text: str) -> bytes:

@@ -153,6 +153,7 @@ def _with_keys(columns: list[Column], indexes: list[tuple[Index, str, bool]]) ->
 
 
 _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
+_CLAIM = ("claimCheckLocation", "database", "table", "commitTs")
 _DDL = ("CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY")
 _ANY_TYPE = "a number, text, a date or anything else"
 _AVRO = bytes([avro.FIRST_BYTE])
@@ -197,12 +198,10 @@ class SimpleDecoder:
             raise WireError("EMPTY_RECORD", details="the value is null: Simple sends no such message")
         body, replaced, avro = parse(message.value)
         try:
-            location = body.get("claimCheckLocation")
-            if location:
-                uri = utf8(location, "claimCheckLocation")
+            if body.get("claimCheckLocation"):
+                uri, claim = utf8(body["claimCheckLocation"], "claimCheckLocation"), [body.get(n) for n in _CLAIM]
                 body, replaced, _ = claim_check.fetch_value(self._context.claims, uri, parse)
-                if body.get("claimCheckLocation"):
-                    raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file points to another file")
+                claim_check.check_row(uri, claim, [body.get(n) for n in _CLAIM])
             if parse_integer(body["version"], "version") != 1:
                 raise ValueError(f"version {body['version']} is not known")
             return [self._event(body, replaced, avro)]
@@ -255,8 +254,8 @@ class SimpleDecoder:
         data, old = body.get("data"), body.get("old")
         if not isinstance(data, dict | None) or not isinstance(old, dict | None):
             raise ValueError("a row is no object")
-        if (data is None) != (op == "d") or (old is None) != (op == "c"):
-            raise ValueError(f"{body['type']} with the wrong rows")
+        if (data is None) != (op == "d") or (old is None) != (op == "c") or not (old if op == "d" else data):
+            raise ValueError(f"{body['type']} with the wrong rows: INSERT has data, UPDATE data and old, DELETE old")
         key_only = boolean(body.get("handleKeyOnly"), "handleKeyOnly")
         names = {**(old or {}), **(data or {})}
         definition = self._find_table(id_, version, commit_ts, names, key_only)

@@ -1,6 +1,7 @@
 """The compiled Craft writer writes what `CraftEncoder` writes: goldens, made-up rows of all types, batches, edges."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -124,6 +125,12 @@ def test_values_at_the_edges() -> None:
             check([change(of, {"v": value}), change(of, {"v": None}, {"v": value}, "u")], {})
 
     check_rows(_EDGES, check_column, lambda edge: f"{edge[0].type.name} {edge[1]!r}")
+
+
+def test_old_rows_are_completed_as_the_encoder_completes_them() -> None:
+    of = table(column("v", "int"))
+    for before in ({"v": "1"}, {"id": "2"}, {}):
+        assert check([replace(change(of, {"v": "2"}, op="u"), before=before)], {}) == 1
 
 
 def test_rows_of_one_message_are_cut_where_the_encoder_cuts() -> None:

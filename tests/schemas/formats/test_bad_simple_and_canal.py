@@ -60,7 +60,7 @@ def test_what_is_compressed_is_the_document_itself(format_: str) -> None:
     ("kind", "change"),
     [
         ("UPDATE", {"version": 2}), ("UPDATE", {"version": None}), ("UPDATE", {"type": "NOPE"}),
-        ("UPDATE", {"data": None}), ("UPDATE", {"data": []}), ("UPDATE", {"data": "id"}),
+        ("UPDATE", {"data": None}), ("UPDATE", {"data": []}), ("UPDATE", {"data": {}}), ("UPDATE", {"data": "id"}),
         ("UPDATE", {"data": {"id": 1}}), ("UPDATE", {"data": {"id": "x"}}), ("UPDATE", {"data": {"id": "2147483648"}}),
         ("UPDATE", {"data": {"nope": "1"}}), ("UPDATE", {"data": {"id": {"location": "UTC", "value": "1"}}}),
         ("UPDATE", {"old": 1}), ("INSERT", {"old": {}}), ("DELETE", {"old": None}), ("UPDATE", {"commitTs": "1"}),

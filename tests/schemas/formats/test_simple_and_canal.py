@@ -16,6 +16,9 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
 from ticdc_bridge.schemas.formats.base import Context, Decoder
 from ticdc_bridge.schemas.formats.canal_json.decoder import CanalJsonDecoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
+from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumEncoder
+from ticdc_bridge.schemas.formats.open_protocol.encoder import OpenEncoder
 from ticdc_bridge.schemas.formats.simple.decoder import SimpleDecoder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
@@ -372,6 +375,21 @@ def test_a_virtual_column_of_mysql_is_left_out() -> None:
     assert (event.after, event.flags) == ({"id": "1"}, ["virtual_left_out:x"])
 
 
+def test_a_delete_of_the_key_alone() -> None:
+    """delete-only-output-handle-key-columns: types of all columns, or of the key's, and no word of it."""
+    ddl = "CREATE TABLE orders (id INT PRIMARY KEY, x VARCHAR(9))"
+    defined = TableDefinitions(versions([DdlText(1, "shop", ddl, WIRE)]))
+    for more in ({}, {"mysqlType": {"id": "int"}, "sqlType": {"id": 4}}):
+        [event] = _decode({"type": "DELETE", "data": [{"id": "1"}], **more}, defined)
+        assert isinstance(event, RowChange)
+        assert event.key_only
+        for encoder in (OpenEncoder, CraftEncoder, DebeziumEncoder):
+            assert encoder(Context(FileSchemas([]), defined)).encode(event, Message(None, None))
+    [whole] = _decode({"type": "DELETE"}, defined)
+    assert isinstance(whole, RowChange)
+    assert not whole.key_only
+
+
 _DDL_ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("CREATE", {"isDdl": True}), ("alter", {"isDdl": True}), ("ERASE", {}), ("RENAME", {"isDdl": True}),
     ("TRUNCATE", {}), ("CINDEX", {"isDdl": True}), ("DINDEX", {"isDdl": True}), ("QUERY", {"isDdl": True}),
@@ -415,6 +433,7 @@ _REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("more digits than the type has", _typed("datetime(3)", "2025-11-24 16:00:00.1234"), "more than 3 fraction digits"),
     ("nanoseconds", _typed("datetime", "2025-11-24 16:00:00.123456789"), "more than 6 fraction digits"),
     ("no table", {"table": ""}, "nothing says of which table"), ("no columns", {"data": [{}]}, "a row without columns"),
+    ("beyond a FLOAT", _typed("float", "1e39"), "column 'x': 1e+39 is beyond a float32"),
     ("no element", _typed("enum('a')", "b"), "column 'x'"), ("no ISO-8859-1", _typed("blob", "\u20ac"), "ISO-8859-1"),
     ("_tidb is a text", {"_tidb": "x"}, "a text stands"),
     ("types are a list", {"mysqlType": ["int"], "sqlType": None}, "mysqlType"),
@@ -509,7 +528,7 @@ class _File:
 def test_claim_checks_of_the_raw_value() -> None:
     """The file is the value, bare or compressed, or {"key","value"}; for Simple as for Canal-JSON."""
     canal = json.dumps(_GOOD).encode()
-    pointer = json.dumps({**_GOOD, "_tidb": {"commitTs": 1, "claimCheckLocation": "s3://b/c/1.json"}}).encode()
+    pointer = json.dumps({**_GOOD, "_tidb": {**_GOOD["_tidb"], "claimCheckLocation": "s3://b/c/1.json"}}).encode()
     simple_row = {
         "version": 1, "database": "shop", "table": "orders", "tableID": 1, "type": "INSERT", "commitTs": 5,
         "buildTs": 6, "schemaVersion": 7, "data": {"id": "1"},
@@ -539,6 +558,9 @@ def test_claim_checks_of_the_raw_value() -> None:
             (decoder, message, b"", False), (decoder, message, b"\x1f\x8b\x08", False),
             (decoder, message, message, False), (decoder, message, b'{"key":null}', False),
             (decoder, message, b'{"value":1}', False), (decoder, message, value[:-3], False),
+            (decoder, message, value.replace(b'"shop"', b'"other"'), False),
+            (decoder, message, value.replace(b'"commitTs": ', b'"commitTs": 1'), False),
+            (decoder, message, value.replace(b'"_tidb": {', b'"_tidb": {}, "_": {'), True),
         )
     ]  # fmt: skip
     check_rows(rows, check, lambda row: (row[0].__name__, row[2][:12]))

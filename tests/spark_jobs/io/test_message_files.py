@@ -141,6 +141,7 @@ BAD: list[tuple[bytes, str]] = [
     (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value_size":4}', "--meta-only"),
     (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value":{"a":1}}', "kafka:TOPIC"),
     (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value":"a","headers":["a"]}', "headers"),
+    (b'{"isDdl":false,"type":"INSERT"};', "terminator"),
     (b'{"a":1}', "key_b64"), (b'{"value_b64":null', ""), (b"\xff\xfe", ""), (b"[" * 100_000, ""),
     (b'{"value_b64":"AA=="}{"value_b64":"AA=="}', "several objects are in one line"),
     (b'{"before":null,"after":{},"op":"c","source":{}} {"op":"c","source":{}}', "write each on a line of its own"),
@@ -269,6 +270,8 @@ FORMS: list[tuple[str, bytes, Message]] = [
     ("no headers", b"NO_HEADERS\t" + _VALUE, Message(None, _VALUE)),
     ("share groups", b"Offset:7\tDelivery:1\tEpoch:0\tk\t" + _VALUE, Message(b"k", _VALUE, None, None, 7)),
     ("a value alone", _VALUE, Message(None, _VALUE)),
+    *((f"known by its members: {text!r}", text, Message(None, text))
+      for text in (b'{"data":{"id":1},"type":"INSERT"}', b'{"before":null,"after":{"id":1}}')),
     ("Debezium alone", b' {"payload":{"op":"c"}} ', Message(None, b'{"payload":{"op":"c"}}')),
 ]  # fmt: skip
 

@@ -216,12 +216,15 @@ def test_another_terminator(tmp_path: Path) -> None:
         failed = [item[0].detail for item in items if isinstance(item, tuple)]
         assert len(failed) == (0 if is_read else 2), name
         assert all("terminator" in detail for detail in failed)
-    for number, end in enumerate((b";\n", b"|", b"\r\n")):
-        folder = tmp_path / f"json {number}"
+    for end, refused in ((b";\n", 3), (b"|", 1), (b"\r\n", 0)):
+        folder = tmp_path / f"json {refused}"
         _schema_file(folder, V1)
         rows = [_canal(n, V1 + n) for n in range(3)]
         _data_file(folder, f"{V1}/CDC000001.json", *rows, end=end)
         assert [e.after for e in _events(folder, terminator=end.decode())] == [{"id": str(n)} for n in range(3)]
+        failed = [item[0].detail for item in _read(folder) if isinstance(item, tuple)]
+        assert len(failed) == refused
+        assert all("terminator" in detail for detail in failed)
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

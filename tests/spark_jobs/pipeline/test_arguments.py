@@ -21,9 +21,10 @@ WORDS: list[tuple[Function, Hint, str]] = [
     ("transcode", Hint.ON_LOSSY_FLAG, 'options={"on_lossy": "flag"}'),
     ("encode", Hint.ON_LOSSY_FLAG, 'options={"on_lossy": "flag"}'),
     ("Encoder", Hint.ON_LOSSY_FLAG, 'on_lossy="flag"'),
+    ("Encoder", Hint.SCHEMAS_FILE, "registry=FILE"),
     ("decode", Hint.READ_OPTIONS, "options="),
     ("transcode", Hint.READ_OPTIONS, "from_options="),
-    ("transcode", Hint.DDL_TIME_ZONE, "ddl_time_zone="),
+    ("transcode", Hint.DDL_TIME_ZONE, "HistoryTables(url, zone=…)"),
 ]  # fmt: skip
 VALUES: list[tuple[Function, Hint, str, str]] = [
     ("decode", Hint.FORMAT, "open or craft", "format=open or craft"),

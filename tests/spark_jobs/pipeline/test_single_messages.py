@@ -93,6 +93,23 @@ def test_ddl_of_the_stream() -> None:
     assert any(isinstance(event, RowChange) and event.table_version is not None for event in events)
 
 
+def test_statements_of_one_second() -> None:
+    """Canal's time of them is the same: for the rows after each of them its own definition holds."""
+    decoder = Decoder("canal-json", ddl="stream")
+    common = {"database": "shop", "table": "orders", "es": 1764000000000, "old": None}
+    row = {"type": "INSERT", "mysqlType": {"id": "int", "state": "enum"}, "data": [{"id": "1", "state": "2"}]}
+    states = []
+    for kind, query in (
+        ("CREATE", "CREATE TABLE orders (id INT PRIMARY KEY, state ENUM('new','paid'))"),
+        ("ALTER", "ALTER TABLE orders MODIFY state ENUM('gone','new','paid')"),
+    ):
+        for body in ({"isDdl": True, "type": kind, "sql": query}, row):
+            [event] = decoder.decode(None, json.dumps({**common, **body}).encode())
+        assert isinstance(event, RowChange)
+        states.append(event.after and event.after["state"])
+    assert states == ["paid", "new"]
+
+
 def test_positions_of_other_types() -> None:
     """As other clients of Kafka give them, they are refused by name."""
     rows: list[tuple[str, Any]] = [

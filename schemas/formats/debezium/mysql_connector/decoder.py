@@ -362,9 +362,10 @@ class DebeziumMysqlDecoder:
             auxiliary_messages.check_connector(source, self.connector.format)
             return _ddl(self.connector.format, payload)
         headers = self._flattened.headers(message) if message.headers else {}
-        # as Materialize writes an envelope: no column of a table holds an object
-        only_images = payload.keys() == {"before", "after"} and any(isinstance(i, dict) for i in payload.values())
-        if source is None and (only_images or ("op" in payload and ("after" in payload or "before" in payload))):
+        only_images = payload.keys() == {"before", "after"}  # as Materialize writes an envelope
+        # A table may have such columns, but none holds an object.
+        has_image = any(isinstance(payload.get(name), dict) for name in ("before", "after"))
+        if source is None and has_image and (only_images or "op" in payload):
             # as stream processors write it: whose row it is, the options have to say
             table = self._flattened.table({}, headers, content.message.topic)
             if table is None:

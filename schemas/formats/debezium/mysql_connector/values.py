@@ -362,7 +362,8 @@ def _refuse(column: Column, _value: Any) -> tuple[Value, str]:
 def _integer(column: Column, connect: str, value: Any) -> tuple[Value, str]:
     if isinstance(value, bool) and not connect:
         return _boolean(column, value)
-    if isinstance(value, Number) or connect.startswith("int") or not column.is_unsigned64:
+    is_text = not connect and str(value).isdigit()  # base64 of a number that is not negative begins with a letter
+    if isinstance(value, Number) or connect.startswith("int") or not column.is_unsigned64 or is_text:
         return fields.reader(column)(value)
     number = int.from_bytes(_data(value), "big", signed=True)  # bigint.unsigned.handling.mode=precise
     values.check_range(number, column.type.bits, column.unsigned)
@@ -375,7 +376,7 @@ def _boolean(column: Column, value: Any) -> tuple[Value, str]:
         raise ValueError(f"true or false is needed, not {fields.shown(value)}")
     if column.type.kind is Kind.INTEGER:
         return str(int(value)), "boolean_number"
-    return bytes([value]), "bit_or_tinyint" if column.vague else ""
+    return fields.reader(column)(value)[0], "bit_or_tinyint" if column.vague else ""
 
 
 def _data(value: Any) -> bytes:
@@ -386,11 +387,9 @@ def _data(value: Any) -> bytes:
 
 
 def _year(_column: Column, value: Any) -> tuple[Value, str]:
-    number = values.integer(value) if type(value) is str else values.integer(json_number(value))
-    if number == 1900:  # no YEAR: what the connector makes of 0000 (measured)
-        return "0", ""
-    values.check_year(number)
-    return str(number), ""
+    text = value if type(value) is str else json_number(value)
+    # 1900 is no YEAR: what the connector makes of 0000 (measured)
+    return "0" if text == "1900" else str(values.year(text)), ""
 
 
 def _decimal(column: Column, mode: str, connect: str, value: Any) -> tuple[Value, str]:
@@ -498,7 +497,7 @@ def _enum(column: Column, value: Any) -> tuple[Value, str]:
 
 def _vector(_column: Column, value: Any) -> tuple[Value, str]:
     if isinstance(value, list):
-        return f"[{','.join(values.float_text(values.as_float32(float(json_number(v)))) for v in value)}]", ""
+        return f"[{','.join(values.float_text(values.as_float32(values.real(json_number(v)))) for v in value)}]", ""
     return text_or_bytes(json_string(value)), ""
 
 

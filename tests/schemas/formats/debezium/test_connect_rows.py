@@ -59,6 +59,8 @@ NUMBERS: list[tuple[str, str, Field | None, dict[str, Any], Any]] = [
     ("DECIMAL(38,4)", LONG, _decimal(4, 38), {}, (LONG, [])),
     ("DECIMAL(38,4)", "1.5", _decimal(4, 38), {}, ("1.5000", [])),
     ("BIGINT UNSIGNED", "18446744073709551615", _decimal(0, 20), {}, ("18446744073709551615", [])),
+    ("BIGINT UNSIGNED", '"18446744073709551615"', None, {}, ("18446744073709551615", [])),
+    ("BIGINT UNSIGNED", '"AP//////////"', None, {}, ("18446744073709551615", [])),
     ("DECIMAL(38,4)", LONG, None, {}, (LONG, [])),
     ("DECIMAL(38,4)", LONG, None, {"decimal_handling_mode": "precise"}, (LONG, [])),
     ("DECIMAL(38,4)", "19.9", None, {}, ("19.9000", [])),
@@ -93,6 +95,8 @@ NUMBERS: list[tuple[str, str, Field | None, dict[str, Any], Any]] = [
     ("SMALLINT", "true", BOOLEAN, {}, ("1", ["boolean_number"])),
     ("BIT(1)", "true", BOOLEAN, {}, (b"\1", [])),
     ("BIT(1)", "false", None, {}, (b"\0", [])),
+    *(("BIT(12)", "true", of, {}, "column 'v': true is no BIT(12)") for of in (BOOLEAN, None)),
+    ("", "true", field("v", "bytes", "io.debezium.data.Bits", length="12"), {}, "column 'v': true is no BIT(12)"),
     ("", "true", BOOLEAN, {}, (b"\1", ["bit_or_tinyint"])),
     ("", "true", None, {}, ("true", ["untyped"])),
     ("", "false", field("v", "boolean", **{"__debezium.source.column.type": "TINYINT"}), {}, ("0", ["boolean_number"])),
@@ -161,6 +165,7 @@ TEXTS: list[tuple[str, str, Any]] = [
     ("TIME(3)", "03:04:05.1", "03:04:05.100"),
     ("TIME", "03:04", "03:04:00"),
     ("YEAR", "2024", "2024"),
+    ("YEAR", "0000", "0"),
     ("ENUM('a','b')", "b", "b"),
     ("JSON", '{"a": 1}', '{"a": 1}'),
 ]
@@ -236,6 +241,8 @@ REASONS: list[tuple[str, str, Field | None, str]] = [
     ("", "1", BOOLEAN, "true or false is needed, not 1"),
     ("TINYINT(1)", '"true"', BOOLEAN, "true or false is needed, not \"true\""),
     ("BIT(1)", "1", BOOLEAN, "true or false is needed, not 1"),
+    *((sql_type, "1e400", None, "1e400 is beyond a double") for sql_type in ("FLOAT", "DOUBLE")),
+    ("FLOAT", "1e39", None, "1e+39 is beyond a float32"),
 ]  # fmt: skip
 
 
@@ -632,6 +639,11 @@ def test_auto_reads_flattened_rows_by_headers_and_options() -> None:
     assert connect.shown(result) == INSERT
     [unknown] = connect.read([bare], format_="auto")
     assert "UNKNOWN_FORMAT" in connect.shown(unknown)
+    # columns of the table that are called as fields of other messages
+    for own in ({"payload": "{}"}, {"type": "INSERT", "data": "x"}, {"op": "x", "after": "y"}, {"before": None}):
+        for format_ in ("auto", "debezium-mysql"):
+            [row] = connect.read([message({"id": 1, **own, **WITH_SHOP}, {"id": 1})], format_=format_)
+            assert connect.shown(row)[4] == {"id": "1", **own}
 
 
 def _avro_field(name: str, kind: Any, **more: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tests.support.each import each
 from tests.support.golden import Golden, Registry
 from tests.support.rows import ORIGIN
 from ticdc_bridge.schemas.codec import compression
-from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.base import Context, complete_before
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
@@ -145,6 +145,9 @@ def test_old_value_that_could_be_of_two_columns_is_left_out_and_reported() -> No
     event = _updated({"a": None, "b": None, "c": 2}, BARE % 7 + b',"c":{"t":3,"f":65,"v":5}')
     assert event.before == {"c": "5"}
     assert event.flags == ["old_value_unnamed:a", "old_value_unnamed:b"]
+    assert complete_before(event) == {"c": "5"}  # a and b may have changed: nothing stands for their old values
+    event.flags = ["value_not_sent:a"]
+    assert complete_before(event) == {"b": None, "c": "5"}
 
 
 def test_old_value_without_any_column_it_could_be_of_is_an_error() -> None:

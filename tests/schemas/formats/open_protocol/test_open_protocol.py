@@ -182,6 +182,7 @@ def test_frames_that_are_none() -> None:
         (b'{"ts":1,"t":3}', "NOT_FRAMED"),
     ]:
         assert refusal(replace(good, key=key)).code == code, key
+    assert "read it with" not in refusal(replace(good, key=None)).detail  # it is read as what it is
     for value, code in [
         (None, "TRUNCATED"), (b"", "TRUNCATED"), (good.value + good.value, "TRAILING_BYTES"),
         (b"\xff" * 8 + good.value[8:], "TRUNCATED"), (bytes(MAX_MESSAGE + 1), "TOO_LARGE"), (bytes(8), "MALFORMED"),
