@@ -33,6 +33,7 @@ from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.locations import TableLocation
 from ticdc_bridge.spark_jobs.lake import tables
+from ticdc_bridge.spark_jobs.lake.changelog import CHANGE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +94,7 @@ def rows(_spark: SparkSession, path: str, by_spark: bool = False) -> list[dict[s
     left, other = (
         sorted(
             ({k: v for k, v in row.items() if k not in ("_commit_ts", "headers", "_before")} for row in read(metadata)),
-            key=lambda row: (str(row.get("id")), *(row.get(name) or 0 for name in _TIMES)),
+            key=lambda row: (str(row.get("id")), *(row.get(name) or 0 for name in _TIMES), str(row.get(CHANGE))),
         )
         for read in (iceberg_by_pyiceberg, iceberg_by_duckdb)
     )
