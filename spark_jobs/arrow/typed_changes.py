@@ -99,9 +99,9 @@ def _values(rows: Any, shape: TableShape, names: Sequence[str], needs_all: bool 
     is_alike = all(pc.all(pc.equal(keys.take(pc.add(starts, n)), name)).as_py() for name, n in found.items())
     made = dict[str, Any]()
     for name in names:
-        if needs_all and len(rows) and pc.sum(pc.equal(keys, name)).as_py() != len(rows):
-            raise UnusualChanges(f"changes that lack column {name}")
         is_found = is_alike and name in found
+        if needs_all and len(rows) and not is_found and pc.sum(pc.equal(keys, name)).as_py() != len(rows):
+            raise UnusualChanges(f"changes that lack column {name}")
         texts = items.take(pc.add(starts, found[name])) if is_found else pc.map_lookup(rows, name, "first")
         try:
             made[name] = _typed(texts, shape.columns[name])
