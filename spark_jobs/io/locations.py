@@ -171,7 +171,6 @@ def check_is_lines(option: str, location: str, command: str, or_stdout: bool = F
     is_stdout = location == "-" and not or_stdout
     if is_stdout or location.startswith((*TABLE_PREFIXES, TOPIC)) or location.endswith(".parquet"):
         raise SetupError("USAGE", details=f"{option} {location}: {command} writes JSON lines to a file")
-    check_folders(location)
 
 
 def check_different(locations: dict[str, str | None]) -> None:

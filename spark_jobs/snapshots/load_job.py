@@ -116,6 +116,7 @@ def _write_letters(path: Path, files: Sequence[Path]) -> None:
     if not files:
         path.unlink(missing_ok=True)
         return
+    path.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         writer = LineWriter(path)
         stack.callback(writer.abandon)

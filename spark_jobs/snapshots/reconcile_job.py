@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import BYTES
-from ticdc_bridge.spark_jobs.io.locations import check_is_lines
+from ticdc_bridge.spark_jobs.io.locations import check_folders, check_is_lines
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake.column_history import load_again
@@ -111,6 +111,7 @@ class ReconcileJob:
         if self.sample and (self.mends or self.source.startswith(PREFIX)):
             raise SetupError("USAGE", details="reconcile --sample goes with --tidb, and without --repair")
         check_is_lines("--out", self.out, "reconcile", or_stdout=True)
+        check_folders(self.out)
 
     @property
     def zone(self) -> str:

@@ -157,7 +157,7 @@ def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.Captur
     ]  # fmt: skip
     words = words_for(dump(tmp_path / "dump", columns, files), tmp_path / "lake")
     words += ["--source-time-zone", "+08:00"]
-    letters = tmp_path / "letters.jsonl"
+    letters = tmp_path / "new" / "letters.jsonl"
     assert main(words) == 2
     assert "does not fit its type" in capsys.readouterr().err
     assert main([*words, "--dead-letter", str(letters)]) == 1

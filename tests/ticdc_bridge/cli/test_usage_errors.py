@@ -108,8 +108,6 @@ def test_wrong_settings_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_before_spark_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start of Spark takes seconds, and a load hours until it writes its dead letters."""
-
     def start(self: object) -> None:
         raise AssertionError("Spark starts")
 
@@ -117,11 +115,10 @@ def test_before_spark_starts(capsys: pytest.CaptureFixture[str], monkeypatch: py
     Path("m.jsonl").touch()
     for words, reported in (
         ("merge --format open --in m.jsonl --out delta:x --engine iceberg-spark", "does not write Delta tables"),
-        ("load --source dumpling:none --out delta:x --dead-letter no/x", "no/x: No such file"),
         ("reconcile --lake delta:x --dump dumpling:none", "none: there is no such folder"),
         ("reconcile --lake delta:x --dump dumpling:none --out no/x", "no/x: No such file"),
         ("decode --spark --format open --in m.jsonl --out no/x", "no/x: No such file"),
-        ("decode --spark --format open --in m.jsonl --out delta:x --dead-letter no/x", "no/x: No such file"),
+        ("decode --spark --format open --in m.jsonl --out x --dead-letter no/x", "no/x: No such file"),
     ):
         assert main([*words.split(), "--table", "d.t"]) == 2
         assert reported in capsys.readouterr().err
