@@ -116,12 +116,17 @@ def _tables(packed: Sequence[Any]) -> Iterator[tuple[TableId | None, Any]]:
     changes, by_id = pa.concat_tables(packed), dict[TableId, list[str]]()
     is_row = pc.equal(changes.column("kind"), "row")
     yield None, changes.filter(pc.invert(is_row))
-    changes = changes.filter(is_row)
+    changes = _keep(changes, is_row)
     names = pc.binary_join_element_wise(changes.column("db"), changes.column("table"), "\0")
     for name in pc.unique(names).to_pylist():  # TiDB takes names in any letters
         by_id.setdefault(TableId(*name.split("\0")).folded, []).append(name)
     for id_, letters in by_id.items():
-        yield id_, changes.filter(pc.is_in(names, pa.array(letters)))
+        yield id_, _keep(changes, pc.is_in(names, pa.array(letters)))
+
+
+def _keep(changes: Any, mask: Any) -> Any:
+    """Changes for which a mask is true: mostly all of them, and a filter copies them."""
+    return changes if pc.all(mask).as_py() else changes.filter(mask)
 
 
 def can_merge_directly(session: Any, job: Job) -> bool:
