@@ -27,7 +27,12 @@ _REFUSED = re.compile(r"DELTA_(?:UNSUPPORTED_DROP|VIOLATE|NOT_NULL|CANNOT_MODIFY
 
 
 def _error_of(table: Any, error: Exception) -> SetupError | None:
-    """SetupError STOPPED for what the layout of a table, or a rule that somebody gave it, does not allow."""
+    """SetupError STOPPED for what the layout of a table, or a rule that somebody gave it, does not allow; USAGE for a
+    place that no table can be at.
+    """
+    if "DELTA_CANNOT_CREATE_LOG_PATH" in str(error):
+        details = f"{table.location}: no folder can be made there: a file is above it, or it can't be written"
+        return SetupError("USAGE", details=details)
     if (match := _REFUSED.search(str(error))) is None:
         return None
     details = f"Delta refuses it ({match[0]}): change the table's layout or rules, or load it into a new place"
