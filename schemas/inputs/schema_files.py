@@ -84,7 +84,7 @@ def not_avro_error(schema_id: SchemaId, where: str, kind: str) -> WireError:
 
 
 class FileSchemas:
-    """The schemas of such a file. Nothing can be registered: a schema that is not in it has no id."""
+    """The schemas of one file (`--schemas FILE`). Nothing can be registered: a schema that is not in it has no id."""
 
     def __init__(self, entries: list[RegisteredSchema], name: str = "the schemas given") -> None:
         self.name = name

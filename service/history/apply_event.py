@@ -358,7 +358,7 @@ class EventApplication:
                 self.put(ids[key], State.GONE, since=ts, dropped=dropped_form, **of)
                 continue
             more = {"form": moving.form, "reason": moving.reason, "dropped": dropped_form}
-            self.put(ids[key], moving.state, moving.since, table_id=moving.table_id, **more)
+            self.put(ids[key], moving.state, since=moving.since, table_id=moving.table_id, **more)
         carried = self.record.carried
         if carried is not None and key_of(carried.id) in now:
             self._put_unknown(carried.id, State.PARTIAL, reason)

@@ -46,10 +46,8 @@ def involved_names(record: DdlRecord, statement: ddl.Statement | None) -> set[Ke
         case ddl.CreateDatabase() | ddl.AlterDatabase():
             keys = {((statement.name or db).lower(), "")}
         case ddl.DropDatabase() | ddl.FlashbackDatabase():
-            names = (
-                {statement.name, statement.new} if isinstance(statement, ddl.FlashbackDatabase) else {statement.name}
-            )
-            keys = {(name.lower(), piece) for name in names if name for piece in ("", ALL)}
+            new = statement.new if isinstance(statement, ddl.FlashbackDatabase) else ""
+            keys = {(name.lower(), piece) for name in (statement.name, new) if name for piece in ("", ALL)}
     return keys
 
 

@@ -87,7 +87,7 @@ def reserved_fields(olds: list[StoredVersion], parsed: ParsedSchema, content: Co
     now = config.reserved_names(content.metadata)
     before = config.reserved_names(olds[-1].content.metadata) if olds else []
     gone = [_RESERVED_GONE.format(name) for name in before if name not in now]
-    fields = parsed.field_names()
+    fields = {*parsed.field_names()}
     return gone + [_RESERVED_USED.format(name) for name in now if name in fields]
 
 

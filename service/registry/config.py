@@ -352,12 +352,13 @@ def make_room(tx: StoreWriter, scope: str) -> None:
     subjects = [(subject, live) for subject, live in tx.subjects() if covers(scope, subject)]
     if any(live for _, live in subjects):
         raise RegistryError("SUBJECTS_EXIST")
-    going = [row for subject, _ in subjects for row in tx.versions(subject)]
-    for row in going:
-        if tx.referrers(row.subject, row.version):
-            raise RegistryError("REFERENCED", subject=row.subject, version=row.version)
-    for row in going:
-        tx.remove(row.subject, [row.version])
+    going = {subject: [row.version for row in tx.versions(subject)] for subject, _ in subjects}
+    for subject, numbers in going.items():
+        for version in numbers:
+            if tx.referrers(subject, version):
+                raise RegistryError("REFERENCED", subject=subject, version=version)
+    for subject, numbers in going.items():
+        tx.remove(subject, numbers)
 
 
 def delete_mode(registry: Registry, subject: str | None, *, recursive: bool = False) -> str | None:

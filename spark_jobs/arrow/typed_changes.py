@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ticdc_bridge.spark_jobs.arrow.library import array_of, pa, pc
+from ticdc_bridge.spark_jobs.arrow.library import array_of, keep, pa, pc
 
 ORDER = {"\0commit_ts": "commit_ts", "\0position": "position", "\0row": "row"}
 """What orders changes of one key, by names that no column of a table has: columns of change events."""
@@ -49,7 +49,7 @@ def typed_changes(changes: Any, shape: TableShape) -> tuple[Any, Any]:
     if times.null_count or (len(times) and pc.min(times).as_py() <= shape.since):
         raise UnusualChanges("changes without a commit_ts, or that are not newer than the table's last statement")
     is_delete = pc.equal(changes.column("op"), "d")
-    upserts, deletes = changes.filter(pc.invert(is_delete)), changes.filter(is_delete)
+    upserts, deletes = keep(changes, pc.invert(is_delete)), keep(changes, is_delete)
     bad = {f"{flag}:{name}" for flag in shape.inexact for name in shape.key}
     flags = {*_distinct(changes.column("flags"))} & bad or {*_distinct(upserts.column("flags"))} & {"handle_key_only"}
     if flags:

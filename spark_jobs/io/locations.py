@@ -140,12 +140,12 @@ def check_is_path(location: str, option: str = "", local: bool = False) -> None:
         raise SetupError("USAGE", details=f"{option} {location}: it is a URL ({match[1]}://): {advice}".strip())
 
 
-def check_folders(*places: str) -> None:
+def check_folders(*locations: str) -> None:
     """SetupError USAGE for a file whose folder is not there."""
-    for place in places:
-        is_file = StoreUrl.of(place) is None and not place.startswith((*TABLE_PREFIXES, TOPIC))
-        if is_file and not Path(place).resolve().parent.is_dir():
-            raise SetupError("USAGE", details=f"{place}: No such file or directory")
+    for location in locations:
+        is_file = StoreUrl.of(location) is None and not location.startswith((*TABLE_PREFIXES, TOPIC))
+        if is_file and not Path(location).resolve().parent.is_dir():
+            raise SetupError("USAGE", details=f"{location}: No such file or directory")
 
 
 def refuse_table_source(location: str) -> None:

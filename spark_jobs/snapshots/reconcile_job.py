@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, repeat
 from typing import Any, Final, NamedTuple
 
@@ -432,5 +431,5 @@ def reconcile(
         job, lake, source_of(tidb, dump), TableChoice.of([table]), source_time_zone or time_zone, wait, out or "",
         repair, at, dump_options,
     )  # fmt: skip
-    session = partial(session_of, job, SparkSettings(), lake, None)
-    return run_reconcile(reconcile_job, session, JobMetrics(None, "reconcile"))._asdict()
+    metrics = JobMetrics(None, "reconcile")
+    return run_reconcile(reconcile_job, lambda: session_of(job, SparkSettings(), lake, None), metrics)._asdict()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
-from ticdc_bridge.spark_jobs.arrow.library import pa, pc
+from ticdc_bridge.spark_jobs.arrow.library import keep, pa, pc
 from ticdc_bridge.spark_jobs.lake.direct_merge import REFUSALS, DirectTable, LastChanges
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, TableMerge, TableProgress
@@ -116,17 +116,12 @@ def _tables(packed: Sequence[Any]) -> Iterator[tuple[TableId | None, Any]]:
     changes, by_id = pa.concat_tables(packed), dict[TableId, list[str]]()
     is_row = pc.equal(changes.column("kind"), "row")
     yield None, changes.filter(pc.invert(is_row))
-    changes = _keep(changes, is_row)
+    changes = keep(changes, is_row)
     names = pc.binary_join_element_wise(changes.column("db"), changes.column("table"), "\0")
     for name in pc.unique(names).to_pylist():  # TiDB takes names in any letters
         by_id.setdefault(TableId(*name.split("\0")).folded, []).append(name)
     for id_, letters in by_id.items():
-        yield id_, _keep(changes, pc.is_in(names, pa.array(letters)))
-
-
-def _keep(changes: Any, mask: Any) -> Any:
-    """Changes for which a mask is true: mostly all of them, and a filter copies them."""
-    return changes if pc.all(mask).as_py() else changes.filter(mask)
+        yield id_, keep(changes, pc.is_in(names, pa.array(letters)))
 
 
 def can_merge_directly(session: Any, job: Job) -> bool:

@@ -291,12 +291,12 @@ def session_of(job: Job, settings: SparkSettings, out: str, dead: str | None) ->
     by = "delta-spark" if has_delta_letters else job.merge or "delta-spark"
     others = map(table_location_of, job.more_locations)
     written = [location for location in (target, *others) if location is not None]
-    for location in written:
-        tables.check_engine(job.merge or AUTO, location.format)  # before Spark starts
+    for table_format in {location.format for location in written}:
+        tables.check_engine(job.merge or AUTO, table_format)  # before Spark starts
     formats = sorted({location.format for location in (*written, *([letters] if letters else []))})
     spark = tables.session(settings, formats, by=by, shared=is_rule(out))
-    for place, engine in (*((location, job.merge or AUTO) for location in written), (letters, AUTO)):
-        if place is not None and (job.merge is not None or place.format == "iceberg"):
+    for location, engine in (*((location, job.merge or AUTO) for location in written), (letters, AUTO)):
+        if location is not None and (job.merge is not None or location.format == "iceberg"):
             # Refuses a location that it can't write to.
-            tables.engine_of(spark, engine, place.format)(spark, place.name)
+            tables.engine_of(spark, engine, location.format)(spark, location.name)
     return spark
