@@ -91,11 +91,11 @@ _SLOW: dict[str, list[str]] = {
     "compressed lines": [f"{_DECODE} --in {{in}}/avro.jsonl.gz --out {{at}}/rows.jsonl"],
     "standard output": [f"{_DECODE} --in {{in}}/avro.jsonl"],
     "columns of a table": [
-        f"{_DECODE} --in {{in}}/avro.jsonl --table test.t --out {{at}}/t.parquet",
-        f"{_DECODE} --in {{in}}/avro.jsonl --table test.t --out {{at}}/a/t+0+0.avro",
-        f"{_DECODE} --in {{in}}/avro.jsonl --table test.t --out {{at}}/a/t+1+0.avro",
-        "decode --format auto --in {at}/a/t+0+0.avro",
-        "decode --format auto --in {at}/a --out {at}/rows.jsonl",
+        f"{_DECODE} --in {{in}}/avro.jsonl --table test.evo --out {{at}}/t.parquet",
+        f"{_DECODE} --in {{in}}/avro.jsonl --table test.evo --out {{at}}/out/t+0+0.avro",
+        f"{_DECODE} --in {{in}}/avro.jsonl --table test.evo --out {{at}}/out/t+1+0.avro",
+        "decode --format auto --in {at}/out/t+0+0.avro",
+        "decode --format auto --in {at}/out --out {at}/rows.jsonl",
     ],
     "there and back": [
         f"{_TRANSCODE} --in {{in}}/avro.jsonl --out {{at}}/d.jsonl",
