@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any, Final, NamedTuple
@@ -26,11 +26,12 @@ from ticdc_bridge.spark_jobs.io.locations import check_folders, check_is_lines
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake.column_history import load_again
-from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
+from ticdc_bridge.spark_jobs.lake.commit_summary import RESOLVED_TS
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES, LakeTable
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 from ticdc_bridge.spark_jobs.lake.load import Snapshot, Target
 from ticdc_bridge.spark_jobs.lake.merge import CurrentTable
-from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, NAME, ORDER, TYPES
+from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED, NAME, ORDER, TYPES
 from ticdc_bridge.spark_jobs.lake.tables import engine_of
 from ticdc_bridge.spark_jobs.pipeline.arguments import check_choices, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -59,6 +60,10 @@ _MOST: Final = 10_000
 """Keys that are asked for again by their values, and mended; of more, all rows are compared again."""
 _KEYS: Final = 500
 """Keys of one statement."""
+_COMMITS: Final = 20
+"""The newest of a lake table, among which the last watermark is looked for."""
+_RECENT: Final = 300_000
+"""Milliseconds: GC takes no rows of a time so near, unless it is set to."""
 PAUSES: Final = (2.0, 4.0, 8.0, 15.0, 30.0)
 """Seconds before a difference is asked again; the last one is the longest."""
 
@@ -154,13 +159,28 @@ class ReconciledTable:
         self.lake = LakeRows(self._targets[0], source.table, source.columns, zero_dates)
         self._ranges: list[tuple[str, str]] | None = None
         lake_table, id_ = self.lake.target.columns.lake_table, str(source.table.id)
-        properties, details = lake_table.properties() if job.mends else {}, ""
+        properties, details = lake_table.properties(), ""
+        applied, loaded = (int(properties.get(name, -1)) for name in (APPLIED, LOADED))
         if (owner := properties.get(NAME, id_)).lower() != id_.lower():
             details = f"has the rows of {owner}. If that was renamed, run merge first"
-        if tso < (applied := int(properties.get(APPLIED, -1))):
+        if tso < applied:
             details = f"follows statements up to commit_ts {applied}, from after TSO {tso}: take a newer one"
-        if details:
+        if details and job.mends:
             raise self.lake.target.columns.stopped(f"--repair: {lake_table.location} {details}")
+        if job.at is None and not job.mends:
+            self._go_back(lake_table, max(applied, loaded))
+
+    def _go_back(self, lake_table: LakeTable, since: int) -> None:
+        """To the newest watermark of merge, if it is recent and not before `since`: no change is late then."""
+        facts = [commit.facts for commit in lake_table.commits(_COMMITS) if RESOLVED_TS in commit.facts]
+        then, source = int(facts[0][RESOLVED_TS]) if facts else -1, self._source
+        is_recent = tso_physical_ms(self.tso) - tso_physical_ms(max(then, 0)) < _RECENT
+        if then < since or not is_recent or not isinstance(source, TidbTable):
+            return
+        with suppress(SetupError):  # TiDB has removed the rows of that time
+            (table,) = replace(source.server, tso=then).tables([source.table.id], source.chunk_rows)
+            if table.table == source.table:
+                self._source, self._now = table, then
 
     def find(self) -> tuple[Checked, Iterable[Row]]:
         """What is found and stays until --wait has passed, and these rows of LakeRows.differences."""
@@ -344,7 +364,7 @@ def run_reconcile(
     """
     options = options_of(job.dump_options)
     tso, tables = read_source(job.source, job.tables, job.at, job.zone, options, None, job.chunk_rows)
-    total, newest, spark = Checked(), tso, session()
+    total, newest, spark = Checked(), 0, session()
     with ExitStack() as stack:
         writer = LineWriter(sys.stdout if job.out == "-" else path_of(job.out)) if job.out else None
         if writer is not None:

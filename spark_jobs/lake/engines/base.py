@@ -81,8 +81,8 @@ class LakeTable(Protocol):
     def read_at(self, version: int | None) -> DataFrame:
         """As it was then; None: as it is."""
 
-    def commits(self) -> list[Commit]:
-        """Those that are kept, the newest first."""
+    def commits(self, most: int | None = None) -> list[Commit]:
+        """Those that are kept, or `most` of them, the newest first."""
 
     def properties(self) -> dict[str, str]: ...
 

@@ -95,8 +95,8 @@ class Deltalake:
     def version(self) -> int | None:
         return self._table().version()
 
-    def commits(self) -> list[Commit]:
-        return [Commit(e["version"], delta_files.facts_in(e.get("userMetadata"))) for e in self._table().history()]
+    def commits(self, most: int | None = None) -> list[Commit]:
+        return [Commit(e["version"], delta_files.facts_in(e.get("userMetadata"))) for e in self._table().history(most)]
 
     def read(self) -> DataFrame:
         self.prepare()  # Spark reads the files alone: rows that a vector marks as gone, NULL for mapped columns

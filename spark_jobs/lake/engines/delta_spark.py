@@ -82,8 +82,9 @@ class SparkDelta(SqlTable):
     def version(self) -> int | None:
         return int(self.spark.sql(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1").collect()[0]["version"])
 
-    def commits(self) -> list[Commit]:
-        rows = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name}").select("version", "userMetadata").collect()
+    def commits(self, most: int | None = None) -> list[Commit]:
+        limit = f" LIMIT {most}" if most else ""
+        rows = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name}{limit}").select("version", "userMetadata").collect()
         return [Commit(row["version"], delta_files.facts_in(row["userMetadata"])) for row in rows]
 
     def properties(self) -> dict[str, str]:

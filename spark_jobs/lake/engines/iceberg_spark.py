@@ -103,13 +103,13 @@ class SparkIceberg(SqlTable):
         snapshot = self.properties().get("current-snapshot-id", "none")
         return None if snapshot == "none" else int(snapshot)
 
-    def commits(self) -> list[Commit]:
+    def commits(self, most: int | None = None) -> list[Commit]:
         """The snapshots that the table is made of."""
         rows = self.spark.sql(f"SELECT snapshot_id, parent_id, summary FROM {self._sql_name}.snapshots").collect()
         by_id = {row["snapshot_id"]: row for row in rows}
-        now, chain = self.version(), []
+        now, chain = self.version(), list[Commit]()
         at = None if now is None else by_id.get(now)
-        while at is not None:
+        while at is not None and len(chain) != most:
             chain.append(Commit(at["snapshot_id"], dict(at["summary"])))
             at = by_id.get(at["parent_id"])
         return chain

@@ -16,7 +16,9 @@ from ticdc_bridge import reconcile
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
+from ticdc_bridge.spark_jobs.lake.commit_summary import RESOLVED_TS, with_commit_facts
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
+from ticdc_bridge.spark_jobs.lake.table_columns import LOADED
 from ticdc_bridge.spark_jobs.lake.tables import engine_of
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
@@ -274,6 +276,17 @@ def test_what_is_newer_or_late(
     finally:
         reconcile_job.ReconciledTable._ask_again = ask  # type: ignore[method-assign]
     assert reconcile(out, table="dmp.late", tidb=url, wait=0.0, engine=engine)["equal"] == 5
+    # The lake knows up to where it has read: nothing is late there.
+    cursor.execute("SHOW MASTER STATUS")
+    resolved = int(cursor.fetchone()[1])
+    with with_commit_facts(spark, {RESOLVED_TS: str(resolved)}):
+        lake_table(spark, engine.replace("deltalake", "delta-spark"), out, "late").update({"v": "v"}, "id = 3")
+    cursor.execute("UPDATE late SET v = 'unread' WHERE id = 5")
+    capsys.readouterr()
+    assert compare(*words, "--wait", "0s") == (0, [])
+    assert counts(capsys.readouterr().err)["tso"] == resolved
+    table.set_properties({LOADED: str(resolved + 1)})
+    assert compare(*words, "--wait", "0s")[0] == 1, "a load after it has written rows that would not be judged"
 
 
 def test_keys_that_tidb_takes_for_the_same(
