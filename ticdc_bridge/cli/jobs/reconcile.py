@@ -16,8 +16,9 @@ class Reconcile(Lineage, SnapshotOptions):
     """Compare lake tables with TiDB, or with a dump, at one TSO, and list the rows that differ.
 
     TiDB and Spark compute checksums of the rows by ranges of the key. Only where they differ are rows read. This works
-    while merge and TiDB's users write: a row of the lake that is newer than the TSO is not judged, and a difference
-    counts only if it is still there after --wait, at a later TSO. Nothing is written without --repair.
+    while merge and TiDB's users write: without --at, the TSO is the last watermark that merge had read, if it is
+    recent; a row of the lake that is newer is not judged, and a difference counts only if it is still there after
+    --wait, at a later TSO. Nothing is written without --repair.
 
     Examples:
       BRIDGE_TIDB_PASSWORD=… ticdc-bridge reconcile --lake delta:/lake/orders --tidb mysql://reader@tidb:4000 \\
