@@ -62,8 +62,8 @@ _KEYS: Final = 500
 """Keys of one statement."""
 _COMMITS: Final = 20
 """The newest of a lake table, among which the last watermark is looked for."""
-_RECENT: Final = 300_000
-"""Milliseconds: GC takes no rows of a time so near, unless it is set to."""
+_RECENT: Final = 300_000 << 18
+"""A TSO's distance, 5 minutes: GC takes no rows of a time so near, unless it is set to."""
 PAUSES: Final = (2.0, 4.0, 8.0, 15.0, 30.0)
 """Seconds before a difference is asked again; the last one is the longest."""
 
@@ -172,15 +172,13 @@ class ReconciledTable:
 
     def _go_back(self, lake_table: LakeTable, since: int) -> None:
         """To the newest watermark of merge, if it is recent and not before `since`: no change is late then."""
-        facts = [commit.facts for commit in lake_table.commits(_COMMITS) if RESOLVED_TS in commit.facts]
-        then, source = int(facts[0][RESOLVED_TS]) if facts else -1, self._source
-        is_recent = tso_physical_ms(self.tso) - tso_physical_ms(max(then, 0)) < _RECENT
-        if then < since or not is_recent or not isinstance(source, TidbTable):
-            return
-        with suppress(SetupError):  # TiDB has removed the rows of that time
-            (table,) = replace(source.server, tso=then).tables([source.table.id], source.chunk_rows)
-            if table.table == source.table:
-                self._source, self._now = table, then
+        marks = (int(commit.facts.get(RESOLVED_TS, -1)) for commit in lake_table.commits(_COMMITS))
+        then, source = max(marks, default=-1), self._source
+        if isinstance(source, TidbTable) and since <= then and self.tso - then < _RECENT:
+            with suppress(SetupError):  # TiDB has removed the rows of that time
+                (table,) = replace(source.server, tso=then).tables([source.table.id], source.chunk_rows)
+                if table.table == source.table:
+                    self._source, self._now = table, then
 
     def find(self) -> tuple[Checked, Iterable[Row]]:
         """What is found and stays until --wait has passed, and these rows of LakeRows.differences."""
