@@ -30,22 +30,20 @@ def apply_clauses(table: Table, clauses: tuple[statements.Clause, ...], fallback
         details = f"more than {MAX_CLAUSES} clauses or {MAX_COLUMNS} new columns at once"
         raise DdlError("DDL_NOT_APPLICABLE", details=details)
     draft = _TableDraft(table, fallback)
-    for clause in _resolved(table, clauses):
+    for clause in _with_names(table, clauses):
         draft.table = _CLAUSES[type(clause)](draft, clause)
         draft.table = replace(draft.table, details=details_after(draft.table, clause))
     return executor_indexes.with_keys(_rename_columns(draft.table, draft.renames))
 
 
-def _resolved(table: Table, clauses: tuple[statements.Clause, ...]) -> Iterator[statements.Clause]:
-    """Clauses as TiDB runs them: keys beside new columns apart, foreign keys named (upstream `AlterTable`)."""
+def _with_names(table: Table, clauses: tuple[statements.Clause, ...]) -> Iterator[statements.Clause]:
+    """Clauses with names for the foreign keys that have none (upstream `AlterTable`)."""
     used_names = {i.name.lower() for i in table.indexes}  # where a history did not see all of its foreign keys
     names = (name for n in count(table.foreign_keys + 1) if (name := f"fk_{n}") not in used_names)
-    for written in clauses:
-        keys = written.indexes if isinstance(written, statements.AddColumns) else ()
-        for clause in (written, *map(statements.AddIndex, keys)):
-            if isinstance(clause, statements.AddIndex) and clause.index.kind == "foreign" and not clause.index.name:
-                clause = replace(clause, index=replace(clause.index, name=next(names)))
-            yield clause
+    for clause in clauses:
+        if isinstance(clause, statements.AddIndex) and clause.index.kind == "foreign" and not clause.index.name:
+            clause = replace(clause, index=replace(clause.index, name=next(names)))
+        yield clause
 
 
 class _TableDraft:
@@ -135,10 +133,8 @@ def _rename_column(draft: _TableDraft, clause: statements.RenameColumn) -> Table
     if clause.old.lower() == clause.new.lower():  # TiDB does nothing when only letters' cases differ
         return draft.table
     draft.renames[old.name] = clause.new
-    # It is defined as before the statement, whatever CONVERT TO made of it (upstream `GetModifiableColumnJob`).
-    return draft.with_columns(
-        tuple(draft.before.by_name.get(c.name, c) if c is old else c for c in draft.table.columns)
-    )
+    before = draft.before.by_name.get(old.name, old)  # whatever CONVERT TO made of it (`GetModifiableColumnJob`)
+    return draft.with_columns(tuple(before if c is old else c for c in draft.table.columns))
 
 
 def _rename_columns(table: Table, renames: dict[str, str]) -> Table:

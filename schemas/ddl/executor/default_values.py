@@ -32,8 +32,7 @@ def with_default(column: Column, default: DefaultValue) -> Column:
     if default.kind == "expr":
         return replace(column, has_default=True, default=default.text, default_is_expr=True)
     is_zoned = _CONVERSIONS[column.type.kind] is _temporal and temporal_literals.ZONED.match(default.text)
-    is_today = default.kind == "date" and column.type.kind not in _DATES
-    if default.kind == "computed" or is_zoned or is_today:
+    if default.kind == "computed" or is_zoned or (default.kind == "date" and column.type.kind not in _DATES):
         written = repr(default.text) if is_zoned else f"({default.text})"
         details = (
             f"TiDB computes DEFAULT {written} of {column.name} once and keeps the value, which the statement "
