@@ -154,8 +154,9 @@ class ApiCall:
         return self.subject or None if "subject" in self.request.path_params else None
 
     def texts(self, name: str) -> list[str]:
-        """All values of a parameter that may come several times."""
-        return self.request.query_params.getlist(name)
+        """All values of a parameter that may come several times; none of one that the route does not declare."""
+        declared = any(entry.name == name for entry in self.request.scope["route"].query)
+        return self.request.query_params.getlist(name) if declared else []
 
     def text(self, name: str, default: str = "") -> str:
         """The first value of a parameter, as JAX-RS takes it."""

@@ -8,7 +8,7 @@ from ticdc_bridge.service.api.routing import KNOWN, PAGE, SCHEMA_FORM, STRING, C
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import schemas
 from ticdc_bridge.service.registry.model import StoredVersion
-from ticdc_bridge.service.registry.names import normalize_subject
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, context_of, normalize_subject
 from ticdc_bridge.service.schema_types.parse import KINDS
 
 router = Router("/schemas")
@@ -49,7 +49,7 @@ def search(call: Called) -> Response:
         rule_type=call.text("ruleType"),
     )
     return call.answer([
-        responses.schema(stored, plain_view(call, stored)) | ({"aliases": aliases} if aliases else {})
+        responses.schema(stored, view_of_query(call, stored)) | ({"aliases": aliases} if aliases else {})
         for stored, aliases in call.page(found, _PAGE)
     ])  # fmt: skip
 
@@ -75,7 +75,7 @@ def versions(call: Called) -> Response:
     return call.answer([{"subject": subject, "version": version} for subject, version in call.page(holders(call))])
 
 
-@router.declare("GET", "/guids/{guid}", needs=KNOWN, query=SCHEMA_FORM)
+@router.declare("GET", "/guids/{guid}", needs=KNOWN, query=("format",))
 def by_guid(call: Called) -> Response:
     stored = schemas.by_guid(call.registry, call.segment("guid"))
     return call.answer(responses.by_guid(stored, view_of_query(call, stored)))
@@ -98,16 +98,12 @@ def holders(call: ApiCall) -> list[tuple[str, int]]:
 
 
 def view_of_query(call: ApiCall, stored: StoredVersion) -> responses.SchemaView:
-    """The form that the parameters of SCHEMA_FORM ask for; formats nobody knows are ignored."""
+    """The form that those of SCHEMA_FORM ask for which the route declares; formats nobody knows are ignored."""
     tag_names = call.texts("findTags")
     tags = schemas.tags(call.registry, stored, tag_names) if tag_names else []
-    qualified = call.text("referenceFormat") == "qualified"
+    qualified = call.text("referenceFormat") == "qualified" and context_of(stored.subject) != DEFAULT_CONTEXT
     return responses.SchemaView(call.services.profile, text_of_query(call, stored), tags, qualified)
 
 
 def text_of_query(call: ApiCall, stored: StoredVersion) -> str:
     return schemas.format_schema(call.registry, stored, call.text("format"))
-
-
-def plain_view(call: ApiCall, stored: StoredVersion) -> responses.SchemaView:
-    return responses.SchemaView(call.services.profile, stored.content.text)

@@ -18,7 +18,6 @@ router = Router("/subjects")
 _LOOK_UP = Body("lookUpSchemaUnderSubject", "RegisterSchemaRequest", SCHEMA)
 _REGISTER = Body("register", "RegisterSchemaRequest", SCHEMA)
 _TAG = Body("modifyTags", "TagSchemaRequest", TAGS)
-_FORMS = ("format", "referenceFormat")
 _VERSION = "/{subject}/versions/{version}"
 _NEGATIVE = Parameter("deletedAsNegative", "Include soft-deleted versions, with a minus sign")
 _FORCE = Parameter("force", "Register without the check of compatibility")
@@ -38,7 +37,7 @@ def list_subjects(call: Called) -> Response:
 
 
 @router.declare(
-    "POST", "/{subject}", needs=KNOWN, query=("normalize", "deleted", *SCHEMA_FORM), body=_LOOK_UP, cacheable=True
+    "POST", "/{subject}", needs=KNOWN, query=("normalize", "deleted", "format"), body=_LOOK_UP, cacheable=True
 )
 def look_up(call: Called) -> Response:
     normalize, deleted = call.flag("normalize"), call.flag("deleted")
@@ -52,7 +51,7 @@ def delete_subject(call: Called) -> Response:
     return call.answer(subjects.delete_subject(call.registry, call.subject, permanent=call.flag("permanent")))
 
 
-@router.declare("GET", "/{subject}/metadata", needs=KNOWN, query=(_KEY, _VALUE, "deleted", *SCHEMA_FORM))
+@router.declare("GET", "/{subject}/metadata", needs=KNOWN, query=(_KEY, _VALUE, "deleted", "format"))
 def get_by_metadata(call: Called) -> Response:
     """The latest version with all the properties that `key` and `value` (in pairs) name."""
     properties = dict(zip(call.texts("key"), call.texts("value"), strict=False))
@@ -75,7 +74,7 @@ def list_versions(call: Called) -> Response:
 
 
 @router.declare(
-    "POST", "/{subject}/versions", needs=WRITE, query=("normalize", _FORCE, *_FORMS), body=_REGISTER, cacheable=True
+    "POST", "/{subject}/versions", needs=WRITE, query=("normalize", _FORCE, "format"), body=_REGISTER, cacheable=True
 )
 def register(call: Called) -> Response:
     normalize, force = call.flag("normalize"), call.flag("force")
@@ -93,11 +92,10 @@ def get_version(call: Called) -> Response:
 
 @router.declare("GET", f"{_VERSION}/schema", needs=KNOWN, query=("deleted", "format"), cacheable=True)
 def get_text(call: Called) -> Response:
-    stored = version_of(call)
-    return call.raw(text_of_query(call, stored))
+    return call.raw(text_of_query(call, version_of(call)))
 
 
-@router.declare("POST", f"{_VERSION}/tags", needs=WRITE, query=_FORMS, body=_TAG)
+@router.declare("POST", f"{_VERSION}/tags", needs=WRITE, body=_TAG)
 def tag(call: Called) -> Response:
     """Register a version again, as the next one, with other tags in it."""
     version = version_number(call.segment("version"))

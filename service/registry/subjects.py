@@ -9,7 +9,7 @@ from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config
 from ticdc_bridge.service.registry.config import properties
 from ticdc_bridge.service.registry.model import ListedVersion, StoredVersion, VersionRow
-from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, LATEST, chain, context_of, name_of, prefix_of
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, LATEST, SERVER, chain, context_of, name_of, prefix_of
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.registry import Registry
 
@@ -34,14 +34,10 @@ ALL_CONTEXTS = ":*:"
 
 def matches(subject: str, prefix: str) -> bool:
     """`:*:foo` looks in every context, `:.ctx:foo` in one, an unqualified prefix in the default context."""
-    context = context_of(subject)
     if prefix.startswith(ALL_CONTEXTS):
         return name_of(subject).startswith(prefix[len(ALL_CONTEXTS) :])
-    if prefix.startswith(":.:"):
-        prefix = prefix[3:]
-    if prefix.startswith(":."):
-        return subject.startswith(prefix)
-    return context == DEFAULT_CONTEXT and subject.startswith(prefix)
+    prefix = prefix.removeprefix(SERVER)
+    return subject.startswith(prefix) and (prefix.startswith(":.") or context_of(subject) == DEFAULT_CONTEXT)
 
 
 def list_subjects(

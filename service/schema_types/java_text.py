@@ -21,6 +21,7 @@ TOO_DEEP: Final = f"Document nesting depth exceeds the maximum allowed ({MAX_DEP
 
 # What is never closed runs to the end, so that no text makes this search slow.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*(?:"|\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_INFINITY = re.compile(r'("(?:\\.|[^"\\])*(?:"|\Z))|-INF', re.DOTALL)
 _ESCAPED = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -35,16 +36,20 @@ def _refuse_constant(name: str) -> Any:
 
 
 _READER: Final = json.JSONDecoder(parse_constant=_refuse_constant)  # json.loads would make one each time
+_BLANKS: Final = " \t\r\n"
 
 
 def load_avro(text: str) -> Any:
-    """Parse a schema text, however deep. Raises ValueError with a reason: not JSON, or something after it."""
+    """Parse a schema text, however deep. Raises ValueError with a reason: not JSON, or anything after it."""
     try:
-        return _loads(text)
+        value, rest = _loads(text, _READER)
     except ValueError:
         if "/" not in text:
             raise
-        return _loads(_COMMENT.sub(lambda match: match[1] or " ", text))
+        value, rest = _loads(_COMMENT.sub(lambda match: match[1] or " " * len(match[0]), text), _READER)
+    if rest and (dangling := text[-rest:].strip(_BLANKS)):
+        raise ValueError(f"dangling content after end of schema: {dangling}")
+    return value
 
 
 def check_depth(value: Any) -> None:
@@ -53,9 +58,11 @@ def check_depth(value: Any) -> None:
         raise ValueError(TOO_DEEP)
 
 
-def _loads(text: str) -> Any:
+def _loads(text: str, reader: json.JSONDecoder) -> tuple[Any, int]:
+    """The value at the beginning of a text, and how many characters are behind it."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant) if text.startswith("\ufeff") else _READER.decode(text)
+        value, end = reader.raw_decode(text, len(text) - len(text.lstrip(_BLANKS)))
+        return value, len(text) - end
     except json.JSONDecodeError as error:
         raise ValueError(reason_of(error)) from None
     except RecursionError:
@@ -64,11 +71,8 @@ def _loads(text: str) -> Any:
 
 def load_compact(text: str) -> Any:
     """JSON without comments, and with no space around it. Raises ValueError, not with a reason for users."""
-    try:
-        value, end = _READER.raw_decode(text)
-    except RecursionError:
-        raise ValueError(TOO_DEEP) from None
-    if end != len(text):
+    value, rest = _loads(text, _READER)
+    if rest:
         raise ValueError
     return value
 
@@ -191,16 +195,12 @@ _LITERALS: Final = {None: "null", True: "true", False: "false"}
 
 
 def load_schema(text: str) -> Json:
-    """Parse a schema text; the last of equal keys counts, NaN and Infinity are texts, as Confluent stores them.
+    """Parse a schema text as Confluent stores it: the last of equal keys, NaN and Infinity as texts, nothing after it.
 
     Raises ValueError: no JSON, too deep, a number too long.
     """
-    try:
-        value: Json = json.loads(text, parse_int=_integer, parse_float=_fraction, parse_constant=str)
-    except json.JSONDecodeError as error:
-        raise ValueError(reason_of(error)) from None
-    except RecursionError:
-        raise ValueError(TOO_DEEP) from None
+    text = _INFINITY.sub(lambda match: match[1] or "-Infinity", text) if "-INF" in text else text
+    value: Json = _loads(text, _SCHEMA_READER)[0]
     check_depth(value)
     return value
 
@@ -260,6 +260,7 @@ def _check_length(digits: str) -> str:
     return digits
 
 
+_SCHEMA_READER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_fraction, parse_constant=str)
 _SMALLEST_TABLE: Final = 16
 _LOAD: Final = 0.75
 

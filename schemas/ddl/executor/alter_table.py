@@ -1,11 +1,12 @@
 """ALTER TABLE: clauses applied to one table. Pure: a table goes in, a table comes out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from ticdc_bridge.schemas.ddl.executor import indexes as executor_indexes
-from ticdc_bridge.schemas.ddl.executor.charsets import Charset, resolve
+from ticdc_bridge.schemas.ddl.executor.charsets import BINARY, Charset, resolve
 from ticdc_bridge.schemas.ddl.executor.column_types import column, convert_charset
 from ticdc_bridge.schemas.ddl.executor.default_values import with_default
 from ticdc_bridge.schemas.ddl.executor.details import details_after, renamed
@@ -13,7 +14,7 @@ from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.names import repeated_name
 from ticdc_bridge.schemas.model.table import Column, Table
-from ticdc_bridge.schemas.model.types import MAX_COLUMNS
+from ticdc_bridge.schemas.model.types import MAX_COLUMNS, Kind
 
 MAX_CLAUSES = 4096
 
@@ -29,10 +30,20 @@ def apply_clauses(table: Table, clauses: tuple[statements.Clause, ...], fallback
         details = f"more than {MAX_CLAUSES} clauses or {MAX_COLUMNS} new columns at once"
         raise DdlError("DDL_NOT_APPLICABLE", details=details)
     draft = _TableDraft(table, fallback)
-    for clause in clauses:
+    for clause in _with_names(table, clauses):
         draft.table = _CLAUSES[type(clause)](draft, clause)
         draft.table = replace(draft.table, details=details_after(draft.table, clause))
     return executor_indexes.with_keys(_rename_columns(draft.table, draft.renames))
+
+
+def _with_names(table: Table, clauses: tuple[statements.Clause, ...]) -> Iterator[statements.Clause]:
+    """Clauses with names for the foreign keys that have none (upstream `AlterTable`)."""
+    used_names = {i.name.lower() for i in table.indexes}  # where a history did not see all of its foreign keys
+    names = (name for n in count(table.foreign_keys + 1) if (name := f"fk_{n}") not in used_names)
+    for clause in clauses:
+        if isinstance(clause, statements.AddIndex) and clause.index.kind == "foreign" and not clause.index.name:
+            clause = replace(clause, index=replace(clause.index, name=next(names)))
+        yield clause
 
 
 class _TableDraft:
@@ -44,7 +55,7 @@ class _TableDraft:
 
     def __init__(self, table: Table, fallback: Charset) -> None:
         self.table = table
-        self.indexes_before = table.indexes
+        self.before = table
         self.charset = Charset(table.charset, table.collate)
         self.conversion: Charset | None = None
         self.fallback = fallback
@@ -73,8 +84,8 @@ def _add_columns(draft: _TableDraft, clause: statements.AddColumns) -> Table:
         new_column = convert_charset(new_column, draft.conversion) if draft.conversion else new_column
         draft.with_columns(_position_column(draft, draft.table.columns, new_column, at))
         added = executor_indexes.column_indexes([defined])
-        draft.table = executor_indexes.with_indexes(draft.table, added, draft.indexes_before)
-    return executor_indexes.with_indexes(draft.table, clause.indexes, draft.indexes_before)
+        draft.table = executor_indexes.with_indexes(draft.table, added, draft.before.indexes)
+    return draft.table
 
 
 def _last_id(table: Table) -> int:
@@ -114,14 +125,16 @@ def _change_column(draft: _TableDraft, clause: statements.ChangeColumn) -> Table
     added = executor_indexes.column_indexes([replace(clause.column, name=old.name)])
     if any(i.name == executor_indexes.PRIMARY for i in draft.table.indexes):
         added = [entry for entry in added if entry.kind != "primary"]
-    return executor_indexes.with_indexes(draft.table, added, draft.indexes_before)
+    return executor_indexes.with_indexes(draft.table, added, draft.before.indexes)
 
 
 def _rename_column(draft: _TableDraft, clause: statements.RenameColumn) -> Table:
     old = draft.find(clause.old)
-    if clause.old.lower() != clause.new.lower():  # TiDB does nothing when only letters' cases differ
-        draft.renames[old.name] = clause.new
-    return draft.table
+    if clause.old.lower() == clause.new.lower():  # TiDB does nothing when only letters' cases differ
+        return draft.table
+    draft.renames[old.name] = clause.new
+    before = draft.before.by_name.get(old.name, old)  # whatever CONVERT TO made of it (`GetModifiableColumnJob`)
+    return draft.with_columns(tuple(before if c is old else c for c in draft.table.columns))
 
 
 def _rename_columns(table: Table, renames: dict[str, str]) -> Table:
@@ -150,6 +163,8 @@ def _drop_column(draft: _TableDraft, clause: statements.DropColumn) -> Table:
 
 def _set_default(draft: _TableDraft, clause: statements.SetDefault) -> Table:
     old = draft.find(clause.column)
+    if old.type.kind is Kind.BIT and old.has_default and clause.default == statements.DefaultValue("null"):
+        return draft.table  # upstream `ColumnInfo.SetDefaultValue` leaves the bits as they are
     new = with_default(old, clause.default or statements.DefaultValue("null"))
     new = new if clause.default else replace(new, default_dropped=True)
     return draft.with_columns(tuple(new if c is old else c for c in draft.table.columns))
@@ -159,14 +174,14 @@ def _set_default(draft: _TableDraft, clause: statements.SetDefault) -> Table:
 def _add_index(draft: _TableDraft, clause: statements.AddIndex) -> Table:
     if clause.if_not_exists and executor_indexes.find(draft.table.indexes, clause.index.name):
         return draft.table
-    return executor_indexes.with_indexes(draft.table, [clause.index], draft.indexes_before)
+    return executor_indexes.with_indexes(draft.table, [clause.index], draft.before.indexes)
 
 
 def _drop_index(draft: _TableDraft, clause: statements.DropIndex) -> Table:
-    left = tuple(i for i in draft.table.indexes if i.name.lower() != clause.name.lower())
-    if len(left) == len(draft.table.indexes) and not clause.if_exists:
+    # One that had the columns which the statement drops is gone already.
+    if executor_indexes.find(draft.before.indexes, clause.name) is None and not clause.if_exists:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {draft.table.id} has no index {clause.name}")
-    return replace(draft.table, indexes=left)
+    return replace(draft.table, indexes=tuple(i for i in draft.table.indexes if i.name.lower() != clause.name.lower()))
 
 
 def _rename_index(draft: _TableDraft, clause: statements.RenameIndex) -> Table:
@@ -193,6 +208,8 @@ def _set_options(draft: _TableDraft, clause: statements.SetOptions) -> Table:
 
 def _convert(draft: _TableDraft, clause: statements.ConvertTo) -> Table:
     charset = resolve(clause.charset, clause.collate, draft.fallback)
+    if charset == draft.charset and all((c.charset, c.collate) in (charset, BINARY) for c in draft.before.columns):
+        return draft.table  # it is no clause then (upstream `checkAlterTableCharset`)
     draft.conversion = charset
     columns = tuple(convert_charset(c, charset) for c in draft.table.columns)
     return replace(draft.table, columns=columns, charset=charset.name, collate=charset.collate)

@@ -20,6 +20,7 @@ from ticdc_bridge.schemas.model.types import Kind
 
 _NUMBER = re.compile(r"\d{1,20}\Z", re.ASCII)
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
+_DATES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _LEADING_NUMBER = re.compile(r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 
 
@@ -31,7 +32,7 @@ def with_default(column: Column, default: DefaultValue) -> Column:
     if default.kind == "expr":
         return replace(column, has_default=True, default=default.text, default_is_expr=True)
     is_zoned = _CONVERSIONS[column.type.kind] is _temporal and temporal_literals.ZONED.match(default.text)
-    if default.kind == "computed" or is_zoned:
+    if default.kind == "computed" or is_zoned or (default.kind == "date" and column.type.kind not in _DATES):
         written = repr(default.text) if is_zoned else f"({default.text})"
         details = (
             f"TiDB computes DEFAULT {written} of {column.name} once and keeps the value, which the statement "
@@ -39,7 +40,7 @@ def with_default(column: Column, default: DefaultValue) -> Column:
         )
         raise DdlError("DDL_NOT_APPLICABLE", details=details)
     if default.kind in ("now", "date"):
-        clock = "CURRENT_TIMESTAMP" if default.kind == "now" else "CURRENT_DATE"
+        clock = "CURRENT_TIMESTAMP" if default.kind == "now" else default.text
         return replace(column, has_default=True, default=clock, default_is_expr=False)
     try:
         value = _CONVERSIONS[column.type.kind](column, default)

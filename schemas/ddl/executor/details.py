@@ -21,11 +21,8 @@ def details_after(table: Table, clause: statements.Clause) -> TableDetails | Non
     if (details := table.details) is None:
         return None
     match clause:
-        case statements.AddColumns():
-            for index in clause.indexes:
-                details = _with_index(details, index, table.id, table.foreign_keys)
         case statements.AddIndex():
-            details = _with_index(details, clause.index, table.id, table.foreign_keys)
+            details = _with_index(details, clause.index, table.id)
             if clause.index.kind == "primary":  # one that comes later is never clustered (`CreatePrimaryKey`)
                 details = replace(details, clustered=False)
         case statements.NoColumnEffect(what="DROP FOREIGN KEY"):
@@ -64,8 +61,8 @@ def _known(names: tuple[str, ...] | None, table: Table) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys(columns[n.lower()] for n in names if n.lower() in columns)) or table.primary_key
 
 
-def _with_index(details: TableDetails, index: statements.IndexDef, table: TableId, number: int) -> TableDetails:
-    """number: of a foreign key among those that the table has or had, after which TiDB calls one without a name."""
+def _with_index(details: TableDetails, index: statements.IndexDef, table: TableId, number: int = 0) -> TableDetails:
+    """number: of a foreign key among those of a CREATE TABLE, after which TiDB calls one without a name."""
     if index.kind == "primary":
         details = replace(details, clustered=index.clustered)
     if index.kind == "foreign" and index.references is not None:

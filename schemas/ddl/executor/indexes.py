@@ -68,12 +68,8 @@ def with_indexes(table: Table, added: Sequence[IndexDef], before: Sequence[Index
     for number, entry in enumerate(foreign, table.foreign_keys + 1):
         # A foreign key gets an index of its own where none begins with its columns.
         names = tuple(_column(table, name).name for name in entry.parts)
-        if any(i.columns[: len(names)] == names for i in (indexes if before is None else before)):
-            continue
-        used_names = {i.name.lower() for i in indexes}
-        while f"fk_{number}" in used_names:  # where a history did not see all of its foreign keys
-            number += 1
-        indexes.append(Index(entry.name or f"fk_{number}", names))
+        if not any(i.columns[: len(names)] == names for i in (indexes if before is None else before)):
+            indexes.append(Index(entry.name or f"fk_{number}", names))
     return replace(table, indexes=tuple(indexes), foreign_keys=table.foreign_keys + len(foreign))
 
 

@@ -15,6 +15,7 @@ from ticdc_bridge.schemas.model.types import CHARACTER, Kind
 _CLOCK = "CURRENT_TIMESTAMP"
 _TIMES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _NO_LITERAL = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
+_NOT_SHOWN = ("text", "longtext", "blob", "longblob")
 _HEX_CHARSETS = {"gbk": "gbk", "gb18030": "gb18030"}  # others are UTF-8 here, or ASCII
 
 
@@ -104,20 +105,21 @@ def _column(column: Column, table: Table, *, typed: bool = False) -> str:
     if column.auto_increment:
         text += " AUTO_INCREMENT"
     elif column.generated is None:
-        text += _default(column)
+        text += _default(column, typed)
     if column.on_update:
         text += f" ON UPDATE {column.on_update}" + (f"({column.scale})" if column.scale else "")
     return text + (f" COMMENT '{_escape(column.comment)}'" if column.comment else "")
 
 
-def _default(column: Column) -> str:
+def _default(column: Column, typed: bool) -> str:
     default = default_text(column)
     if default is None or column.default_dropped:
         if not column.nullable or column.default_dropped:
             return ""
         return " NULL DEFAULT NULL" if column.type.kind is Kind.TIMESTAMP else " DEFAULT NULL"
-    if column.type.name in _NO_LITERAL and not column.default_is_expr:
-        return ""  # without strict mode TiDB keeps '' and does not show it
+    hidden = _NO_LITERAL if typed else () if column.nullable else _NOT_SHOWN
+    if column.type.name in hidden and not column.default_is_expr:
+        return ""  # '', which TiDB takes without strict mode alone
     if isinstance(default, bytes):
         return f" DEFAULT x'{default.hex()}'"
     if column.type.kind in _TIMES and default.upper().startswith(_CLOCK):

@@ -44,7 +44,7 @@ def action_type(statement: statements.Statement) -> int | None:
 def _of_clause(clause: statements.Clause) -> int | None:
     match clause:
         case statements.AddColumns():
-            return 5 if len(clause.columns) == 1 and not clause.indexes else _MULTIPLE_CHANGES
+            return 5 if len(clause.columns) == 1 else _MULTIPLE_CHANGES
         case statements.AddIndex():
             return _INDEXES.get(clause.index.kind)
         case statements.DropIndex():

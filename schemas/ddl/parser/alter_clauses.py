@@ -15,7 +15,8 @@ def clauses(c: Cursor) -> tuple[statements.Clause, ...]:
     result: list[statements.Clause] = []
     while c.upper != ";" and c.token.kind != END:
         is_last = c.upper in _LAST and not c.mode.restored
-        result.append(_clause(c))
+        made = _clause(c)
+        result += made if isinstance(made, tuple) else (made,)
         if is_last:
             break
         if c.accept(","):
@@ -31,7 +32,7 @@ _LAST = frozenset(("PARTITION", "REMOVE", "REORGANIZE", "MERGE"))
 """As people type it, these come last and without a comma (AlterTableSpecSingleOpt); TiDB restores some with one."""
 
 
-def _clause(c: Cursor) -> statements.Clause:
+def _clause(c: Cursor) -> statements.Clause | tuple[statements.Clause, ...]:
     first, at = c.upper, c.at
     if reader := _CLAUSES.get(first):
         return reader(c)
@@ -50,7 +51,7 @@ def _clause(c: Cursor) -> statements.Clause:
 
 
 # ---- ADD
-def _add(c: Cursor) -> statements.Clause:
+def _add(c: Cursor) -> statements.Clause | tuple[statements.Clause, ...]:
     c.expect("ADD")
     if c.accept("PARTITION"):
         c.accept("IF", "NOT", "EXISTS")
@@ -69,7 +70,8 @@ def _add(c: Cursor) -> statements.Clause:
     lenient = c.accept("IF", "NOT", "EXISTS")
     if c.upper == "(":
         columns, indexes = elements(c)
-        return statements.AddColumns(columns, if_not_exists=lenient, indexes=indexes)
+        # TiDB, too, makes clauses of their own of the keys (upstream `ResolveAlterTableSpec`).
+        return statements.AddColumns(columns, if_not_exists=lenient), *map(statements.AddIndex, indexes)
     return statements.AddColumns((column_definition(c),), position(c), lenient)
 
 
@@ -231,7 +233,7 @@ _SECOND_WORDS: dict[str, tuple[str, ...]] = {
 
 
 _SINGLE_WORDS = ("FORCE", "CACHE", "NOCACHE", "SECONDARY_LOAD", "SECONDARY_UNLOAD")
-_CLAUSES: dict[str, Callable[[Cursor], statements.Clause]] = {
+_CLAUSES: dict[str, Callable[[Cursor], statements.Clause | tuple[statements.Clause, ...]]] = {
     "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter,
     "CONVERT": _convert, "ORDER": _order, "SET": _set, "ALGORITHM": algorithm, "LOCK": algorithm,
     "PARTITION": partitions.partition, "EXCHANGE": partitions.exchange,

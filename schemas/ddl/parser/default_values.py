@@ -83,7 +83,7 @@ def _simple_default(c: Cursor) -> DefaultValue | None:
         c.advance()
         if c.accept("("):
             c.expect(")")
-        return DefaultValue("date")
+        return DefaultValue("date", "CURRENT_DATE")
     return _sequence(c)
 
 

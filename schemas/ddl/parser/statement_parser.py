@@ -126,6 +126,8 @@ def _create_table(c: Cursor, temporary: Temporary) -> statements.Statement:
     columns, indexes = elements(c) if c.upper == "(" else ((), ())
     options = table_options(c)
     partitioned_by, partitioning = partitions.partition_by(c)
+    if c.mode.shown:  # TTL comes last
+        table_options(c)
     while c.accept("SPLIT"):
         partitions.split_rule(c)
     from_select = c.upper in _SELECTS or (c.upper == "(" and not columns)

@@ -131,7 +131,6 @@ class AddColumns:
     columns: tuple[ColumnDef, ...]
     position: ColumnPosition | None = None
     if_not_exists: bool = False
-    indexes: tuple[IndexDef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

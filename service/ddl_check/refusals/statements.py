@@ -212,8 +212,6 @@ def _add_columns(alteration: Alteration, clause: ddl.AddColumns) -> Iterator[Ref
         yield from of_dependency(defined, [*table.columns, *clause.columns])
     if clause.position and clause.position.after and not alteration.find(clause.position.after):
         yield alteration.unknown(clause.position.after)
-    for index in clause.indexes:
-        yield from _add_index(alteration, ddl.AddIndex(index))
 
 
 def _change_column(alteration: Alteration, clause: ddl.ChangeColumn) -> Iterator[Refusal]:
@@ -438,7 +436,7 @@ def _of_together(table: Table, clauses: Sequence[ddl.Clause]) -> Iterator[Refusa
     if every and not any(isinstance(c, ddl.AddColumns) for c in clauses):
         yield Refusal(1090, "You can't delete all columns with ALTER TABLE; use DROP TABLE instead")
     counted = [c for c in clauses if not (isinstance(c, ddl.NoColumnEffect) and c.what in ("ALGORITHM", "LOCK"))]
-    if sum(len(c.columns) + len(c.indexes) if isinstance(c, ddl.AddColumns) else 1 for c in counted) < 2:
+    if sum(len(c.columns) if isinstance(c, ddl.AddColumns) else 1 for c in counted) < 2:
         return
     for clause in counted:
         if isinstance(clause, ddl.RenameTo) and clause.new.in_db(table.id.db).folded != table.id.folded:

@@ -4,6 +4,7 @@ Rules: Apache Avro 1.12; of the normalised form Confluent's, measured with 8.5.0
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from ticdc_bridge.service.schema_types.avro import model
@@ -202,6 +203,11 @@ class _NormalWriter(_UnorderedWriter):
     @staticmethod
     def shared_text(node: model.Node | model.Field) -> str:
         return ""
+
+    def named_type(self, node: model.NamedType, space: str) -> str:
+        if not node.namespace and node.fullname not in self.known:  # it is named alone, which means the outer namespace
+            node = replace(node, namespace=space)
+        return super().named_type(node, space)
 
     def type_doc(self, doc: str | None) -> list[str]:
         return super().type_doc(doc or None)

@@ -117,6 +117,9 @@ SHOWN = (
     ("CREATE TABLE t (b ENUM('a','É') BINARY DEFAULT 'e') COLLATE=utf8mb4_general_ci",
      "`b` enum('a','É') COLLATE utf8mb4_general_ci DEFAULT 'É'"),
     ("CREATE TABLE t (b TEXT NOT NULL DEFAULT '')", "`b` text NOT NULL"),
+    ("CREATE TABLE t (b BLOB DEFAULT '')", "`b` blob DEFAULT ''"),
+    ("CREATE TABLE t (b TINYTEXT NOT NULL DEFAULT '')", "`b` tinytext NOT NULL DEFAULT ''"),
+    ("CREATE TABLE t (b JSON NOT NULL DEFAULT '')", "`b` json NOT NULL DEFAULT 'null'"),
     ("CREATE TABLE t (b TEXT DEFAULT (UUID()))", "`b` text DEFAULT (uuid())"),
     ("CREATE TABLE t (b DOUBLE(10,0) DEFAULT 1.5, c INT)", "`b` double DEFAULT '2',"),
     ("CREATE TABLE t (b FLOAT(7,2) DEFAULT '-0')", "`b` float(7,2) DEFAULT '-0'"),
@@ -131,6 +134,46 @@ def test_show_create_table_is_tidbs() -> None:
         assert f"  {row[1]}\n" in show_create(_table(row[0], TYPED))
 
     check_rows(SHOWN, check)
+
+
+_TO = "CONVERT TO CHARSET utf8mb4 COLLATE utf8mb4_general_ci"
+_OTHER = "`b` varchar(9) COLLATE utf8mb4_general_ci DEFAULT NULL"
+_OTHER_TEXT = "`c` text COLLATE utf8mb4_general_ci DEFAULT NULL"
+
+# A table, what one ALTER TABLE does to it, and lines that TiDB shows then.
+ALTERED = (
+    ("a INT, b VARCHAR(9)", f"{_TO}, RENAME COLUMN b TO c", "`c` varchar(9) COLLATE utf8mb4_bin DEFAULT NULL"),
+    ("a INT, b VARCHAR(9)", f"RENAME COLUMN b TO c, {_TO}", _OTHER.replace("b", "c", 1)),
+    ("a INT, b VARCHAR(9)", f"{_TO}, MODIFY b VARCHAR(8)", "`b` varchar(8) COLLATE utf8mb4_bin DEFAULT NULL"),
+    ("a INT, b VARCHAR(9)", f"MODIFY b VARCHAR(9), {_TO}, ADD c TEXT CHARSET utf8mb4", f"{_OTHER},\n  {_OTHER_TEXT}"),
+    ("a INT", f"{_TO}, ADD c TEXT CHARSET utf8mb4", _OTHER_TEXT),
+    ("a INT, b VARCHAR(9)", "CONVERT TO CHARSET utf8mb4, ADD c TEXT COLLATE utf8mb4_general_ci", _OTHER_TEXT),
+    ("a BIT(3) DEFAULT 2", "ALTER a SET DEFAULT NULL", "`a` bit(3) DEFAULT b'10'"),
+    ("a INT, b INT, KEY b (b)", "DROP b, DROP KEY b", "`a` int DEFAULT NULL"),
+    ("a INT, b INT", "ADD CONSTRAINT x FOREIGN KEY (a) REFERENCES p (i), ADD FOREIGN KEY (b) REFERENCES p (i)",
+     "KEY `x` (`a`),\n  KEY `fk_1` (`b`)"),
+    ("a INT, b INT", "ADD (c INT, FOREIGN KEY (a) REFERENCES p (i)), ADD FOREIGN KEY (b) REFERENCES p (i)",
+     "KEY `fk_1` (`a`),\n  KEY `fk_2` (`b`)"),
+)  # fmt: skip
+
+
+def test_clauses_of_one_statement_are_run_as_by_tidb() -> None:
+    def check(row: tuple[str, str, str]) -> None:
+        definitions, clauses, shown = row
+        catalog = apply(new_catalog(), parse(f"CREATE TABLE t ({definitions})"), "test")
+        table = apply(catalog, parse(f"ALTER TABLE t {clauses}"), "test").table(TableId("test", "t"))
+        assert table is not None
+        assert f"  {shown}\n" in show_create(table)
+        assert table.details is not None
+        names = [index.name for index in table.indexes]
+        assert [key.name for key in table.details.foreign_keys] == (names if "FOREIGN" in clauses else [])
+
+    check_rows(ALTERED, check)
+
+
+def test_a_ttl_stands_behind_the_partitions() -> None:
+    text = "CREATE TABLE `t` (`d` date) PARTITION BY KEY (`d`) PARTITIONS 2 /*T![ttl] TTL=`d` + INTERVAL 3 MONTH */"
+    assert _table(f"{text} /*T![ttl] TTL_ENABLE='ON' */", SHOW).details is not None
 
 
 # What changes no column, of newer TiDB or with an expression that need not be understood.
@@ -191,6 +234,8 @@ LOST = (
     ("CREATE TABLE t (a CHAR(10) DEFAULT 0xE9)", WIRE, "no text in utf8mb4"),
     ("CREATE TABLE t (a ENUM(0xE9) CHARSET latin1)", TYPED, "no text in latin1"),
     ("CREATE TABLE t (a DATE DEFAULT 0xFF)", TYPED, "no text"),
+    ("CREATE TABLE t (a BIGINT DEFAULT (CURDATE()))", TYPED, "computes DEFAULT (CURRENT_DATE) of a once"),
+    ("CREATE TABLE t (a TIME DEFAULT CURRENT_DATE)", TYPED, "computes"),
     ("CREATE TABLE t (a DECIMAL(0,2))", TYPED, "more digits after the point"),
     ("CREATE TABLE t (a SET('a','b') COLLATE utf8mb4_bin DEFAULT 'A')", TYPED, "not one of"),
     ("CREATE TABLE t (a SET('a') COLLATE utf8mb4_0900_bin DEFAULT 'a ')", TYPED, "not one of"),

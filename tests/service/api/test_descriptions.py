@@ -16,14 +16,14 @@ from fastapi import FastAPI
 from tests.support.golden import ROOT
 from tests.support.routes import routes
 from tests.support.table import check_rows
-from ticdc_bridge.service.api.routing import PARAMETERS
+from ticdc_bridge.service.api.routing import PARAMETERS, SCHEMA_FORM
 from ticdc_bridge.service.server.app import create_app
 from ticdc_bridge.service.server.settings import Settings
 
 Route = tuple[str, str, Any]
 _READERS: Final = {"text": (), "texts": (), "flag": (), "integer": (), "page": ("offset", "limit"),
     "page_limits": ("offset", "limit")}  # fmt: skip
-_OF_ANY_SCHEMA: Final = {"findTags"}  # read for each answer with a schema, also where it can have no tags
+_OF_ANY_SCHEMA: Final = {*SCHEMA_FORM}  # read for each answer with a schema, where the route declares them
 _VERBS: Final = re.compile(r"\b(GET|POST|PUT|DELETE)\b")
 _PAGING: Final = {"offset", "limit"}
 

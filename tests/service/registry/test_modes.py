@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -268,3 +269,29 @@ def test_the_default_context_has_three_names(client: Client) -> None:
     assert client.get("/contexts/:.:/subjects/s/versions").json == [1]
     assert client.send("PUT", "/config/:.:", {"compatibility": "NONE"}).status == 200
     assert client.get("/config").json == {"compatibilityLevel": "NONE"}
+    inner = [{"name": "T", "subject": ":.:t", "version": 1}]
+    client.register("t", '{"type":"fixed","name":"T","size":1}')
+    assert client.register("u", '"T"', references=inner).status == 200
+    assert client.get("/subjects/u/versions/1?referenceFormat=qualified").json["references"] == inner
+    answer = client.register(":.c:u", '"T"', references=inner)
+    assert 'found for subject ":.c::.:t" and version 1' in answer.json["message"]
+
+
+def test_only_reads_of_a_version_or_an_id_qualify_references_and_find_tags(client: Client) -> None:
+    client.register(":.c:t", '{"type":"record","name":"T","fields":[],"confluent:tags":["PII"]}')
+    sent = {
+        "schema": '["null","T"]', "references": [{"name": "T", "subject": "t", "version": 1}],
+        "metadata": {"properties": {"a": "b"}},
+    }  # fmt: skip
+    asked = "?findTags=*&referenceFormat=qualified"
+    made = client.send("POST", f"/subjects/:.c:u/versions{asked}", sent).json
+    reads = ("/subjects/:.c:u/versions/1", f"/contexts/.c/schemas/ids/{made['id']}")
+    others = ("/subjects/:.c:u/metadata", f"/schemas/guids/{made['guid']}", "/contexts/.c/schemas")
+
+    def shows(answer: Any) -> tuple[bool, str]:
+        shape = answer[-1] if isinstance(answer, list) else answer
+        return "schemaTags" in shape, shape["references"][0]["subject"]
+
+    assert {shows(client.get(f"{path}{asked}").json) for path in reads} == {(True, ":.c:t")}
+    answers = [made, client.send("POST", f"/subjects/:.c:u{asked}", sent).json]
+    assert {shows(e) for e in (*answers, *(client.get(f"{path}{asked}").json for path in others))} == {(False, "t")}

@@ -130,7 +130,8 @@ def test_normalized() -> None:
 @each(("schema", "reason"), [
     ("", "a value is missing at character 0"),
     ("{", "a name in double quotes is missing at character 1"),
-    ('"int" x', "more text follows the document at character 6"),
+    ('"int" x', "dangling content after end of schema: x"),
+    ('"int" // x', "dangling content after end of schema: // x"), ('"int" /* x */ ', "of schema: /* x */"),
     ("5", "Schema not yet supported"),
     ("{}", "No type"),
     ('{"type":{"type":"int"}}', "No type"),

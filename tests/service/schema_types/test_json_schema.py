@@ -37,7 +37,7 @@ def differences(old: Any, new: Any, *, lenient: bool = False) -> list[str]:
     ('{"a":123456789012345678901234567890}', '{"a":123456789012345678901234567890}'),
     ('{"a":1,"b":2,"a":3}', '{"a":3,"b":2}'),
     ('{"t":"\\u00e9\\/\\u0001\\ud83d\\ude00\\u2028"}', '{"t":"é/\\u0001😀\u2028"}'),
-    ("true", "true"),
+    ("true", "true"), ('{"a":[-INF,"-INF"]} // end', '{"a":["-Infinity","-INF"]}'), ("{}{}", "{}"),
 ])  # fmt: skip
 def test_canonical_text(text: str, canonical: str) -> None:
     assert parsed(text).text == canonical
