@@ -15,14 +15,15 @@ from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.reasons import reason_of, without_number
 
-PASSWORD: Final = "BRIDGE_TABLES_PASSWORD"
-"""The environment variable that has the password."""
+PASSWORD, TIDB_PASSWORD = "BRIDGE_TABLES_PASSWORD", "BRIDGE_TIDB_PASSWORD"
+"""The environment variables that have the password of --ddl, and of all else."""
 _URL: Final = re.compile(
     r"(?:mysql|tidb)://(?:(?P<user>[^@/?]*)@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^@/?:\[\]]+)(?::(?P<port>\d{1,5}))?"
     r"(?:/(?P<db>[^/?]*))?(?:\?(?P<query>.*))?"
 )
 _PORT: Final = 4000
 _SECONDS: Final = 10
+_ACCESS_DENIED: Final = 1045
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 # ssl-mode → whether the certificate is checked, and whether the host's name is.
 _MODES: Final = {"REQUIRED": (False, False), "VERIFY_CA": (True, False), "VERIFY_IDENTITY": (True, True)}
@@ -70,7 +71,7 @@ def is_server(source: str) -> bool:
     return source.startswith(("mysql://", "tidb://"))
 
 
-def server_address(url: str, variable: str = PASSWORD) -> ServerAddress:
+def server_address(url: str, variable: str = TIDB_PASSWORD) -> ServerAddress:
     """The address in `mysql://USER@HOST:PORT/DATABASE?ssl-ca=FILE&ssl-cert=FILE&ssl-key=FILE&ssl-mode=MODE&password-file=FILE`.
 
     The password comes from the file, else from an environment variable, else from the URL. With a parameter of TLS the
@@ -116,7 +117,7 @@ def _tls(parameters: dict[str, str]) -> dict[str, Any] | None:
 
 def live_tables(url: str, client: Any) -> TableStatements:
     """The tables of a server, through the PyMySQL module. ValueError says what is wrong, without any password."""
-    address = server_address(url)
+    address = server_address(url, PASSWORD)
     try:
         connection = connect(address, client, autocommit=False)
         try:
@@ -124,7 +125,7 @@ def live_tables(url: str, client: Any) -> TableStatements:
         finally:
             connection.close()
     except (client.MySQLError, OSError, RuntimeError) as error:
-        raise ValueError(f"{address.name}: {error_reason(error)}") from error
+        raise ValueError(f"{address.name}: {error_reason(error, PASSWORD)}") from error
 
 
 def connect(address: ServerAddress, client: Any, *, autocommit: bool, read_timeout: float = 6 * _SECONDS) -> Any:
@@ -144,10 +145,11 @@ def connect(address: ServerAddress, client: Any, *, autocommit: bool, read_timeo
     )  # fmt: skip
 
 
-def error_reason(error: Exception) -> str:
-    """The text of an error of the server or the client, whose arguments are (number, text)."""
+def error_reason(error: Exception, variable: str = TIDB_PASSWORD) -> str:
+    """The text of an error of the server or the client: (number, text). variable: that has the password."""
     if len(error.args) == 2 and isinstance(error.args[1], str):
-        return f"{without_number(error.args[1])} (error {error.args[0]})"
+        advice = f": give its password in {variable}" if error.args[0] == _ACCESS_DENIED else ""
+        return f"{without_number(error.args[1])} (error {error.args[0]}){advice}"
     return reason_of(error)
 
 

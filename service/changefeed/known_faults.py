@@ -140,33 +140,33 @@ FAULTS: Final = (
                "way", f"{_TAKE_A_FIX}, or let the changefeed catch up before the statement",
                "https://github.com/pingcap/tiflow/issues/12430", deed="truncates partitions"),
     KnownFault("truncated-partitions-stall", "break", (), "8.5.4", ("8.5.8", "26.3.1"),
-               f"{_NEW_ARCHITECTURE} may come to a standstill after TRUNCATE of a partitioned table",
+               f"{_NEW_ARCHITECTURE} may stand still after TRUNCATE of a partitioned table",
                f"{_TAKE_A_FIX}, or let the changefeed catch up before the statement",
                "https://github.com/pingcap/ticdc/issues/4365", deed="truncates partitions"),
     KnownFault("like-filtered", "break", (), "8.5.4", ("8.5.8",),
-               f"{_NEW_ARCHITECTURE} comes to a standstill at CREATE TABLE … LIKE a table that the filter leaves out",
+               f"{_NEW_ARCHITECTURE} stands still at CREATE TABLE … LIKE a table that the filter excludes",
                f"{_TAKE_A_FIX}, or write the CREATE TABLE out", "https://github.com/pingcap/ticdc/issues/5150",
                deed="copies a filtered table", settings=lambda feed: texts(feed.get("filter.rules")) != ("*.*",)),
     KnownFault("rename-order", "loss", _WITH_DDL, "7.0.0", ("8.5.5", "26.3.1"),
-               "TiCDC may send the parts of a RENAME of several tables in another order, so that a swap of names goes "
-               "wrong downstream", f"{_TAKE_A_FIX}, or rename one table a statement",
+               "TiCDC may send the parts of a RENAME of several tables in another order: readers then get a swap of "
+               "names wrong", f"{_TAKE_A_FIX}, or rename one table per statement",
                "https://github.com/pingcap/tiflow/issues/12449", deed="renames several"),
     KnownFault("rename-bare", "loss", _WITH_DDL, "8.5.4", ("8.5.7", "26.3.1"),
-               f"{_NEW_ARCHITECTURE} may send a RENAME into another database with the wrong old database, where the "
-               "statement leaves it out", f"{_TAKE_A_FIX}, or write the old name with its database",
+               f"{_NEW_ARCHITECTURE} may send the wrong old database of a RENAME into another database, if the "
+               "statement does not name it", f"{_TAKE_A_FIX}, or write the old name with its database",
                "https://github.com/pingcap/ticdc/issues/4424", deed="renames across databases"),
     KnownFault("like-bare", "loss", _WITH_DDL, "8.5.4", ("8.5.7",),
-               f"{_NEW_ARCHITECTURE} takes the table that CREATE TABLE … LIKE copies for one of the new table's "
-               "database, where the statement leaves its own out",
+               f"{_NEW_ARCHITECTURE} looks for the table that CREATE TABLE … LIKE copies in the new table's "
+               "database, if the statement does not name its own",
                f"{_TAKE_A_FIX}, or write the copied table with its database",
                "https://github.com/pingcap/ticdc/issues/5025", deed="copies across databases"),
     KnownFault("registry-errors-hidden", "break", ("avro", "debezium-avro"), "8.5.4", ("8.5.8",),
-               f"{_NEW_ARCHITECTURE} may call a changefeed healthy that stands still because the registry answers 500",
+               f"{_NEW_ARCHITECTURE} may report a changefeed that stands still as healthy, if the registry answers 500",
                f"{_TAKE_A_FIX}, or watch the checkpoint's lag and the registry's errors",
                "https://github.com/pingcap/ticdc/issues/5653"),
     KnownFault("first-key-late", "break", (), "8.5.4", (),
-               f"{_NEW_ARCHITECTURE} goes on leaving out a table that gets its first primary or NOT NULL unique key "
-               "after its CREATE TABLE, and comes to a standstill at a CREATE TABLE … LIKE it",
+               f"{_NEW_ARCHITECTURE} still leaves out a table that got its first primary or NOT NULL unique key after "
+               "its CREATE TABLE, and stands still at a CREATE TABLE … LIKE it",
                "Create the table again with its key, or set force-replicate before it is created",
                "https://github.com/pingcap/ticdc/issues/6243", deed="gets its first key",
                settings=lambda feed: not feed.get("force-replicate")),
@@ -175,12 +175,12 @@ FAULTS: Final = (
                f"{_TAKE_A_FIX}, or let the changefeed catch up between the two",
                "https://github.com/pingcap/ticdc/issues/5401"),
     KnownFault("rename-filtered", "loss", _WITH_DDL, "6.2.0", ("6.5.12", "7.5.6", "8.5.1", "26.3.1"),
-               "TiCDC's event filters look at the new name of a renamed table, not at the old one: RENAME is kept back "
-               "or let through by the rule of another table", f"{_TAKE_A_FIX}, or let the rule fit both names",
+               "TiCDC's event filters look at the new name of a renamed table, not at the old one: the rule of another "
+               "table decides about RENAME", f"{_TAKE_A_FIX}, or let the rule fit both names",
                "https://github.com/pingcap/tiflow/issues/11946", settings=_filters_renames),
     KnownFault("dispatcher-case", "break", (), "7.5.0", ("7.5.7", "8.5.3", "26.3.1"),
-               "TiCDC tells upper from lower case in the columns and the index of a dispatcher, unlike TiDB, and the "
-               "changefeed stops where a table's are written otherwise",
+               "Unlike TiDB, TiCDC distinguishes upper and lower case in the columns and the index of a dispatcher, "
+               "and the changefeed stops if the table has other letters",
                f"{_TAKE_A_FIX}, or write the names as SHOW CREATE TABLE does",
                "https://github.com/pingcap/tiflow/pull/12132",
                settings=lambda feed: any(d.columns or d.index for d in feed.dispatchers)),

@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from errno import EADDRINUSE
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -305,16 +306,17 @@ def bind(host: str, port: int) -> socket.socket:
         )[0]
         # The protocol is named, because asyncio switches Nagle's delay off (40 ms an answer) only where it sees TCP.
         listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(BACKLOG)
+            return listening
+        except OSError:
+            listening.close()
+            raise
     except OSError as error:
-        raise SetupError("USAGE", details=f"can't listen on {host}:{port}: {error.strerror or error}") from None
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(BACKLOG)
-        return listening
-    except OSError as error:
-        listening.close()
-        raise SetupError("USAGE", details=f"can't listen on {host}:{port}: {error.strerror or error}") from None
+        reason = f"{error.strerror or error}" + (": give another --port" if error.errno == EADDRINUSE else "")
+        raise SetupError("USAGE", details=f"can't listen on {host}:{port}: {reason}") from None
 
 
 def base_url(listening: socket.socket, scheme: str = "http") -> str:

@@ -103,7 +103,7 @@ def parse_tracked(text: str, servers: str = "", config: str = "") -> list[Tracke
     try:
         listed = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("changefeed")
     except (OSError, ValueError) as error:
-        raise SetupError("USAGE", details=f"--track {rest}: {reason_of(error)}") from error
+        raise SetupError("USAGE", details=f"--track {rest}: {reason_of(error)} (a topic is kafka:TOPIC)") from error
     if not isinstance(listed, list) or not listed:
         raise SetupError("USAGE", details=f"--track {rest}: it has no [[changefeed]]")
     changefeeds = [_of_table(entry, rest, path.parent, servers, config) for entry in listed]

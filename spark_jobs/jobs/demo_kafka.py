@@ -89,6 +89,5 @@ def _free_port(port: int) -> int:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            details = f"port {port} is in use ({error.strerror}): end what has it, or give --kafka-port another one"
-            raise SetupError("USAGE", details=details) from error
+            raise SetupError("USAGE", details=f"port {port}: {error.strerror}: give another --kafka-port") from error
         return int(probe.getsockname()[1])

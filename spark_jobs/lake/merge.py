@@ -65,9 +65,8 @@ def check_has_key(columns: TableColumns, table: Table, exists: bool) -> None:
     """SetupError USAGE for a table without a key; STOPPED where the rows that are there came without one."""
     if not any(c.handle_key for c in table.columns):
         details = (
-            f"table {columns.settings.id} has neither a primary key nor a NOT NULL unique key: rows can't be"
-            f" distinguished. {Hint.WITHOUT_KEY_APPEND} appends what is inserted, and counts updates and deletes;"
-            f" {Hint.CHANGELOG} has all"
+            f"table {columns.settings.id} has no primary or NOT NULL unique key: its rows can't be distinguished."
+            f" {Hint.WITHOUT_KEY_APPEND} appends inserts and counts updates and deletes; {Hint.CHANGELOG} has all"
         )
         raise SetupError("USAGE", details=details)
     if exists and ROW_MESSAGE in columns.types().keys() - column_names(table):

@@ -64,10 +64,7 @@ class RowVersions:
         """
         settings = self.columns.settings
         if not table.handle_key:
-            details = (
-                f"table {settings.id} has neither a primary key nor a NOT NULL unique key: rows can't be distinguished"
-            )
-            raise SetupError("USAGE", details=details)
+            raise SetupError("USAGE", details=f"table {settings.id} has no primary or NOT NULL unique key")
         history, rows = past_history(self.columns, changes, table, steps)
         emptied, unsure = history.emptied, history.unsure
         if unsure is not None and unsure.commit_ts <= self.columns.time_of(LOADED):

@@ -148,9 +148,9 @@ class Summary:
             return texts
         if table is not None and not any(TableId(db, name).folded == table.folded for _, db, name, *_ in self.used):
             reasons = self._list_tables() or self._list_reasons()
-            texts.append(f"table {table}: no row of it came of {_number(self.messages, 'message')}, but {reasons}")
+            texts.append(f"table {table}: no rows in {_number(self.messages, 'message')}: {reasons}")
         elif not (self.rows and (self.out or self.skipped[REPEATED])):
-            texts.append(f"no row came of {_number(self.messages, 'message')}, but {self._list_reasons()}")
+            texts.append(f"no rows in {_number(self.messages, 'message')}: {self._list_reasons()}")
         return texts
 
     def new_mismatches(self, earlier: Summary) -> list[str]:

@@ -93,6 +93,8 @@ class LoadJob:
 def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     """Loads the tables, but those that an unfinished load at this TSO had loaded. SetupError as of merge."""
     total, tables = load.Loaded(0, 0), load_job.tables
+    if refused := _refused_keys(load_job):
+        raise SetupError("USAGE", details="; ".join(refused))
     for losses in [check_losses(table, load_job.job) for table in tables]:
         print_lines("load: flag", losses)
     stages = [load_job.stages.of(table, load_job.tso) for table in tables]
@@ -163,13 +165,18 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
             f"{id_} -> {targets}: {about}{estimate.rows:,} rows, {estimate.chunks:,} chunks, {estimate.size:,} bytes,"
             f" key {key or 'none'}, {len(table.columns)} columns"
         )
-        if not key and load_job.job.current and load_job.job.without_key == "refuse":
-            obstacles.append(f"table {id_}: it has no key (--without-key append)")
         if load_job.job.is_lossy:
             lines += [f"flag table {id_}: {text}" for text in losses]
         else:
             obstacles += [f"table {id_}: {text}" for text in losses]
-    return lines, obstacles + load_job.tables[0].obstacles(rows)
+    return lines, _refused_keys(load_job) + obstacles + load_job.tables[0].obstacles(rows)
+
+
+def _refused_keys(load_job: LoadJob) -> list[str]:
+    """What stands against tables without a key, a sentence each."""
+    refused = load_job.job.current and load_job.job.without_key == "refuse"
+    ids = [table.table.id for table in load_job.tables if refused and not table.table.handle_key]
+    return [f"table {i}: it has no key: leave it out (--tables '…,!{i}'), or {Hint.WITHOUT_KEY_APPEND}" for i in ids]
 
 
 def check_losses(table: SnapshotTable, job: Job) -> list[str]:

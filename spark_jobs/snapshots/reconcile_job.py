@@ -131,9 +131,7 @@ def lake_targets(spark: SparkSession, job: Job, out: str, source: SnapshotTable)
     table, read = source.table, job.read
     location, changelog, versions, layout = locations_of(job, out, table.id)
     assert read.view is not None
-    details = ""
-    if not table.handle_key:
-        details = "it has neither a primary key nor a NOT NULL unique key: its rows can't be told apart"
+    details = "" if table.handle_key else "it has no primary or NOT NULL unique key: its rows can't be distinguished"
     lake_table = engine_of(spark, job.merge or AUTO, location.format)(spark, location.name)
     if not lake_table.exists():
         raise SetupError("USAGE", details=f"{lake_table.location}: there is no table")

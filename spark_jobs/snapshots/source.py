@@ -24,7 +24,7 @@ def _choose(ids: Sequence[TableId], choice: TableChoice) -> list[TableId]:
     chosen = [id_ for id_ in ids if choice.takes(id_)]
     if not chosen:
         names = ", ".join(sorted(map(str, ids))[:10]) or "none"
-        raise SetupError("USAGE", details=f"the source has no table {choice}; its tables: {names}")
+        raise SetupError("USAGE", details=f"the source has no table {choice} that may be read; its tables: {names}")
     return chosen
 
 

@@ -39,8 +39,8 @@ from ticdc_bridge.schemas.model.types import NUMBERS, Kind
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_array
 from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable, duration
 
-PASSWORD, CA = "BRIDGE_TIDB_PASSWORD", "BRIDGE_TIDB_CA"
-"""Environment variables: the password; a file with the certificate that the server's is checked by."""
+CA: Final = "BRIDGE_TIDB_CA"
+"""The environment variable with the file of the certificate that the server's is checked by."""
 ROW_ID: Final = "_tidb_rowid"
 _RATE: Final = 50_000
 """Rows a second, about, that are read."""
@@ -64,7 +64,7 @@ class TidbServer:
     def of(cls, url: str, zone: str, at: int | None = None) -> TidbServer:
         """`mysql://USER@HOST:PORT` at a TSO, by default the newest. SetupError USAGE, TIDB_UNREACHABLE."""
         try:
-            address = server_address(url, PASSWORD)
+            address = server_address(url)
         except ValueError as error:
             raise SetupError("USAGE", details=f"TiDB's URL: {error}") from error
         if file := os.environ.get(CA):

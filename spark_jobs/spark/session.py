@@ -11,12 +11,13 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
@@ -141,12 +142,13 @@ def spark_session(
 @contextmanager
 def _no_orphan() -> Iterator[None]:
     """Ctrl-C while the JVM starts ends it too: pyspark removes the folder in which it is to tell its port, and a JVM
-    that can't prints a stack trace and stays for ever.
+    that can't prints a stack trace and stays for ever. Afterwards Ctrl-C is the caller's again: pyspark's own handler
+    asks the JVM on the connection that is waiting for an answer, and what comes of that is a Py4JError.
     """
     from pyspark import java_gateway
 
     module: Any = java_gateway
-    started, popen = list[subprocess.Popen[bytes]](), module.Popen
+    started, popen, handler = list[subprocess.Popen[bytes]](), module.Popen, signal.getsignal(signal.SIGINT)
 
     def start(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
         started.append(popen(*args, **kwargs))
@@ -161,6 +163,8 @@ def _no_orphan() -> Iterator[None]:
         raise
     finally:
         module.Popen = popen
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGINT, handler)
 
 
 def _expect_lost_connections() -> None:

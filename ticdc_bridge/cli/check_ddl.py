@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from ticdc_bridge.service.ddl_check.trial import Trial
 
 _MAX_SQL = 16 << 20
-PASSWORD = "BRIDGE_TIDB_PASSWORD"
-"""The environment variable with the password of --try."""
-
 _DEFAULT_SERVICE = "http://127.0.0.1:8081"
 _SHOWN_SQL = 120  # characters of the statement in a command that is shown
 
@@ -85,8 +82,7 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
     wire: bool = flag(None, "--wire", "The SQL is as TiCDC sends it, not as it is typed.")
     try_: str | None = option(
         None, "URL",
-        f"A TiDB that runs the statements in a scratch database of its own: mysql://USER@HOST:4000. [{PASSWORD}]",
-        "--try",
+        "A TiDB to run the statements in a scratch database: mysql://USER@HOST:4000. [BRIDGE_TIDB_PASSWORD]", "--try",
     )  # fmt: skip
     format: Literal["text", "json", "github"] = option(
         OUTPUT, None, "text, json, or github: annotations and a job summary.", "--format-out", "--format",
@@ -241,7 +237,7 @@ def _open_trial(url: str | None, definitions: Sequence[DdlText]) -> Iterator[Tri
         yield None
         return
     try:
-        address, client = server_address(url, PASSWORD), mysql_client()
+        address, client = server_address(url), mysql_client()
     except ValueError as error:
         raise SetupError("USAGE", details=f"--try {mask_credentials(url)}: {error}") from None
     with open_trial(address, client, definitions) as trial:

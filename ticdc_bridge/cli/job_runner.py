@@ -21,7 +21,7 @@ from ticdc_bridge.spark_jobs.io.storage_sink import is_storage_folder
 from ticdc_bridge.spark_jobs.jobs import in_process
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
-from ticdc_bridge.spark_jobs.pipeline.progress import print_summary, show_progress
+from ticdc_bridge.spark_jobs.pipeline.progress import print_lines, print_summary, show_progress
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.storage_definitions import stated_tables
 from ticdc_bridge.spark_jobs.pipeline.table_choice import is_rule
@@ -76,8 +76,7 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
     written = location, args.checkpoint, *job.more_locations
     settings = spark_settings(args, in_spark, args.source, args.out, *written)
     if args.out.endswith(".avro") and (args.spark or args.stream):
-        details = f"{args.out}: an Avro file is written in this process: leave out --spark and --stream"
-        raise SetupError("USAGE", details=details)
+        raise SetupError("USAGE", details=f"{args.out}: Spark writes no Avro file: leave out --spark and --stream")
     trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
     patience = seconds(args.patience or "10m", "--patience")
     if args.stream:
@@ -104,6 +103,9 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
     metrics.JobMetrics(args.metrics, name).update(summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, job, summary, dead_letter=location)
     print_summary(args.command, summary, table_of(table), args.json)
+    if summary.errors.total() > summary.dropped and not args.json:
+        place = location or (args.out if args.out != "-" else "the output")
+        print_lines(args.command, [f"failed messages are in {place}"])
     return summary.exit_code
 
 

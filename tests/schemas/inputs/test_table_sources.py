@@ -153,7 +153,7 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 REFUSED = [
-    ("mysql://root:nope@127.0.0.1:{port}/shop", "Access denied for user 'root'"),
+    ("mysql://root:nope@127.0.0.1:{port}/shop", "(error 1045): give its password in BRIDGE_TABLES_PASSWORD"),
     ("mysql://root:it%27s@127.0.0.1:{port}/nope", "database nope has no table that user root may see"),
     ("mysql://root:secret@127.0.0.1:1/shop", "127.0.0.1:1: Can't connect to MySQL server"),
     ("mysql://", "mysql://USER@HOST:PORT/DATABASE is needed"),
@@ -178,7 +178,7 @@ def test_what_is_wrong_is_said_without_passwords(tidb: PlayedTidb, monkeypatch: 
 
 
 def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BRIDGE_TABLES_PASSWORD", raising=False)
+    monkeypatch.delenv("BRIDGE_TIDB_PASSWORD", raising=False)
     (secret := tmp_path / "secret").write_text("from a file\n")
     rows = {
         "mysql://h": ("h", 4000, "root", "", ""),

@@ -44,4 +44,4 @@ def test_a_port_that_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]
             assert main(["demo", "--kafka", "--kafka-port", str(port), "--out", str(tmp_path)]) == 2
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert f"error USAGE: port {port} is in use" in capsys.readouterr().err
+    assert f"error USAGE: port {port}: Address already in use: give another --kafka-port" in capsys.readouterr().err

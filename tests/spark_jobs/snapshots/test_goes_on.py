@@ -255,8 +255,12 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert "dmp.types -> " in captured.out
     assert " 8 rows, 1 chunks" in captured.out
-    assert "load: would stop: table dmp.keyless: it has no key" in captured.err
+    assert (
+        "load: would stop: table dmp.keyless: it has no key: leave it out (--tables '…,!dmp.keyless')" in captured.err
+    )
     assert "load: would stop: table dmp.types: column g_stored is generated" in captured.err
+    assert main([*words, "--on-lossy", "flag"]) == 2  # before a table is read
+    assert capsys.readouterr().err.startswith("error USAGE: table dmp.keyless: it has no key")
     assert main([*words, "--dry-run", "--without-key", "append", "--on-lossy", "flag"]) == 0
     capsys.readouterr()
     words = ["load", "--source", f"dumpling:{DUMPS / 'csv'}", "--table", "dmp.keyed", "--out", out, "--dry-run"]

@@ -153,6 +153,8 @@ def test_what_the_server_refuses(server: Any, tmp_path: Path, capsys: pytest.Cap
     port, _ = server
     words = ["load", "--table", "shop.number", "--out", f"delta:{tmp_path}/x", "--source"]
     assert main([*words, f"mysql://nobody@127.0.0.1:{port}"]) == 2
-    assert "error TIDB_UNREACHABLE" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "error TIDB_UNREACHABLE" in said
+    assert said.endswith(" (error 1045): give its password in BRIDGE_TIDB_PASSWORD\n")
     assert main([*words, f"mysql://root@127.0.0.1:{port}", "--at", str(1 << 40)]) == 2
     assert "error TIDB_UNREACHABLE" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """A JVM that ended under a job: named by how it ended, and never taken for another trouble."""
 
 import logging
+import signal
 import socket
 import subprocess
 import threading
@@ -64,6 +65,14 @@ def test_a_java_process_that_runs_is_not_blamed(monkeypatch: pytest.MonkeyPatch)
     finally:
         process.kill()
         process.wait()
+
+
+def test_ctrl_c_stays_what_it_was() -> None:
+    """pyspark's own handler fails while the JVM is asked, and Ctrl-C then looks like a defect."""
+    before = signal.getsignal(signal.SIGINT)
+    with session._no_orphan():
+        signal.signal(signal.SIGINT, lambda *_: None)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_lost_connection_is_not_logged_too(caplog: pytest.LogCaptureFixture) -> None:

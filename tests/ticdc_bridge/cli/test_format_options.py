@@ -144,7 +144,7 @@ def test_tombstones_are_counted(spark: SparkSession) -> None:
         warnings.simplefilter("always", RuntimeWarning)
         count_changes(absent)
     (text,) = [str(entry.message) for entry in caught if entry.category is RuntimeWarning]
-    assert text.startswith(f"table {table.id}: no row of it came of ")
+    assert text.startswith(f"table {table.id}: no rows in ")
     assert text.endswith(f"tombstone {wanted}")
     with pytest.raises(SetupError, match="have a column row"):
         count_changes(absent.drop("row"))

@@ -51,7 +51,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         code, stderr = refused(tmp_path, "--port", str(port))
     assert code == 2
-    assert f"can't start: can't listen on 127.0.0.1:{port}: Address already in use" in stderr
+    assert f"can't start: can't listen on 127.0.0.1:{port}: Address already in use: give another --port" in stderr
     assert not (tmp_path / "registry.db").exists()
 
 

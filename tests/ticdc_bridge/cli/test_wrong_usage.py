@@ -31,7 +31,7 @@ ROWS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("serve", "--unknown"), "there is no option --unknown"),
     (("serve", "--tls-cert", "t.sql"), "TLS certificate t.sql (key in it): it is not PEM"),
     (("serve", "--tls-cert", "no.pem"), "no.pem (key in it): No such file"),
-    (("serve", "--track", "no.toml"), "--track no.toml: No such file"),
+    (("serve", "--track", "no.toml"), "--track no.toml: No such file or directory (a topic is kafka:TOPIC)"),
     (("serve", "--track", "latin1"), "--track latin1: byte 1 is not UTF-8"),
     (("serve", "--track", "kafka:t"), "--bootstrap-servers"),
     (("serve", "--kafka-config", "no.properties"), "--kafka-config no.properties: there is no such file"),

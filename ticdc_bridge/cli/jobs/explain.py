@@ -27,7 +27,7 @@ class Explain(Reading):
 
     notes: ClassVar[str] = """\
 Which message:
-  FILE             the first message of a message file;  FILE#7  the message on line 7
+  FILE             the first message of a message file;  FILE#7  its 7th message
   TOPIC@2:1041     offset 1041 of partition 2 of a Kafka topic (also kafka:TOPIC@2:1041)
 
 Output:

@@ -37,8 +37,7 @@ class Maintain(SparkConf):
         locations = dict[str, TableLocation]()
         for text in self.table_at:
             if (location := table_location_of(text)) is None:
-                details = f"--table-at {text}: delta:PATH or iceberg:CATALOG.DB.TABLE is needed"
-                raise SetupError("USAGE", details=details)
+                raise SetupError("USAGE", details=f"--table-at {text}: write delta:PATH or iceberg:CATALOG.DB.TABLE")
             locations[text] = location
         keep, days = seconds(self.keep, "--keep"), None
         if self.keep_changes is not None:
