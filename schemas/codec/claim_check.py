@@ -62,8 +62,7 @@ def check_row(uri: str, of_message: Sequence[Any], of_file: Sequence[Any]) -> No
 
 def _fetch(claims: ClaimChecks | None, uri: str) -> bytes:
     if claims is None:
-        details = f"give a folder that has the file ({Hint.CLAIM_CHECKS})"
-        raise WireError("CLAIM_CHECK", uri=uri[:300], details=details)
+        raise WireError("CLAIM_CHECK", uri=uri[:300], details=f"give a folder that has the file ({Hint.CLAIM_CHECKS})")
     return claims.fetch(uri.rpartition("/")[2])
 
 

@@ -50,8 +50,7 @@ def _read_settings(servers: str | None, config_file: Path | None, what: str) -> 
                 settings[name.strip()] = value.strip()
     servers = servers or settings.get("bootstrap.servers") or os.environ.get("BRIDGE_BOOTSTRAP_SERVERS")
     if not servers:
-        details = f"{what} needs --bootstrap-servers HOST:PORT (or BRIDGE_BOOTSTRAP_SERVERS)"
-        raise SetupError("USAGE", details=details)
+        raise SetupError("USAGE", details=f"{what} needs --bootstrap-servers HOST:PORT (or BRIDGE_BOOTSTRAP_SERVERS)")
     for server in servers.split(","):
         if not _SERVER.fullmatch(server.strip()):
             details = (

@@ -57,8 +57,7 @@ def _read_recorded(line: str, number: int) -> dict[str, Any]:
         record = {name: document[name] for name in ("script", "seq", "db", "ddl", "sql_mode", "ok", "wire")}
         record["wire"] = [(entry["scm"], entry["q"]) for entry in record["wire"]]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        details = f"line {number} is no line of a DDL history: {reason_of(error)}"
-        raise SetupError("USAGE", details=details) from error
+        raise SetupError("USAGE", details=f"line {number} is no line of a DDL history: {reason_of(error)}") from error
     return record
 
 

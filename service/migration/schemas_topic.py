@@ -24,8 +24,7 @@ class SchemasTopic:
         """True if there is such a topic. SetupError USAGE for one that is no registry's."""
         count = kafka.partition_counts(self._settings, None).get(self.name)
         if count not in (None, 1):
-            details = f"topic {self.name!r} has {count} partitions; a registry's topic has one"
-            raise SetupError("USAGE", details=details)
+            raise SetupError("USAGE", details=f"topic {self.name!r} has {count} partitions; a registry's topic has one")
         return count is not None
 
     def records(self) -> Iterator[TopicRecord]:

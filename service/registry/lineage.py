@@ -92,8 +92,7 @@ def _fields(object_: dict[str, Any], wanted: Iterable[tuple[str, type[Any], bool
     for name, kind, needed in wanted:
         value = object_.get(name)
         if (value is None and needed) or (value is not None and type(value) is not kind):
-            details = f"{where}{name} is {shown(value, 60)}: {_KINDS[kind]} is needed"
-            raise RegistryError("BAD_REQUEST", details=details)
+            raise RegistryError("BAD_REQUEST", details=f"{where}{name} is {shown(value, 60)}: {_KINDS[kind]} is needed")
         if isinstance(value, str) and len(value) > _LONGEST:
             raise RegistryError("BAD_REQUEST", details=f"{where}{name} is longer than {_LONGEST} characters")
         numbers = value.values() if isinstance(value, dict) else [] if value is None or kind is str else [value]

@@ -114,8 +114,7 @@ def _event(row: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
     if kind == "ddl":
         return DdlEvent("made", db, name, commit_ts, row.get("ddl_type"), row.get("query") or "")
     if kind != "row" or row.get("op") not in _OPS:
-        details = f"kind {kind!r}, op {row.get('op')!r}: no change event"
-        raise WireError("INVALID_VALUE", column="op", details=details)
+        raise WireError("INVALID_VALUE", column="op", details=f"kind {kind!r}, op {row.get('op')!r}: no change event")
     flags = list(row.get("flags") or ())
     for flag in flags:
         if flag.startswith(f"{NOT_TYPED}:"):

@@ -72,8 +72,7 @@ def with_parameter_names(function: Callable[P, R]) -> Callable[P, R]:
             kind = kinds.get(name)
             if kind is not None and not _fits(value, kind):
                 needed = _UNITS.get(name) or " or ".join(_NAMES.get(k, k.__name__) for k in kind if k is not NoneType)
-                details = f"{name} is of type {type(value).__name__}: {needed} is needed"
-                raise SetupError("USAGE", details=details)
+                raise SetupError("USAGE", details=f"{name} is of type {type(value).__name__}: {needed} is needed")
         with hints_as(words):
             return function(*args, **kwargs)
 
@@ -187,6 +186,5 @@ def schemas_of(format: str, registry: str | None, schemas: Schemas | File | None
         file = None if schemas is None else path_of(schemas)
         return schemas_at(format_named(format), registry, file, f"format {format}")
     if not callable(getattr(schemas, "by_id", None)):
-        details = f"{Hint.SCHEMAS.of(type(schemas).__name__)}: a file or Schemas are needed"
-        raise SetupError("USAGE", details=details)
+        raise SetupError("USAGE", details=f"{Hint.SCHEMAS.of(type(schemas).__name__)}: a file or Schemas are needed")
     return schemas

@@ -83,6 +83,5 @@ def zone_of(config: CodecConfig) -> str:
     types = config.view.types if config.view else EXACT
     if config.format == "auto" and types != EXACT and zone.upper() not in ("UTC", "Z"):
         chosen = f"{Hint.TYPES.of('typed')} with {Hint.FORMAT.of('auto')}"
-        details = f"{chosen}: TIMESTAMP text has a zone for each format; name the format"
-        raise SetupError("USAGE", details=details)
+        raise SetupError("USAGE", details=f"{chosen}: TIMESTAMP text has a zone for each format; name the format")
     return format_named(config.format).zone or zone

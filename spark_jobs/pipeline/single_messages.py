@@ -136,8 +136,7 @@ class Encoder:
         if topic is not None:
             check_topic_rule(topic)
         if subject_strategy not in STRATEGIES:
-            details = f"subject_strategy={subject_strategy!r}: choose {', '.join(STRATEGIES)}"
-            raise SetupError("USAGE", details=details)
+            raise SetupError("USAGE", details=f"subject_strategy={subject_strategy!r}: choose {', '.join(STRATEGIES)}")
         schemas, tables = _schemas(format, registry), tables_of(ddl, history)
         settings = Options.of({"time_zone": time_zone, "on_lossy": on_lossy, **options})
         config = CodecConfig(format_named(format).name, schemas, settings, tables, strategy=subject_strategy)

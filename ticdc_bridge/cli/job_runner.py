@@ -21,7 +21,7 @@ from ticdc_bridge.spark_jobs.io.storage_sink import is_storage_folder
 from ticdc_bridge.spark_jobs.jobs import in_process
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
-from ticdc_bridge.spark_jobs.pipeline.progress import print_lines, print_summary, show_progress
+from ticdc_bridge.spark_jobs.pipeline.progress import print_summary, show_progress
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.storage_definitions import stated_tables
 from ticdc_bridge.spark_jobs.pipeline.table_choice import is_rule
@@ -103,9 +103,6 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
     metrics.JobMetrics(args.metrics, name).update(summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, job, summary, dead_letter=location)
     print_summary(args.command, summary, table_of(table), args.json)
-    if summary.errors.total() > summary.dropped and not args.json:
-        place = location or (args.out if args.out != "-" else "the output")
-        print_lines(args.command, [f"failed messages are in {place}"])
     return summary.exit_code
 
 

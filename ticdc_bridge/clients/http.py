@@ -256,8 +256,7 @@ class HttpClient:
                 if time.monotonic() > until:  # a server that trickles its answer is no better than one that is down
                     raise TimeoutError("the answer takes too long")
                 if len(body) > _MAX_BODY:
-                    details = f"its answer has more than {_MAX_BODY >> 20} MiB"
-                    raise self.refused(f"{method} {url}", details)
+                    raise self.refused(f"{method} {url}", f"its answer has more than {_MAX_BODY >> 20} MiB")
         finally:
             response.close()
         media = response.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -407,8 +407,7 @@ class TopicWriter:
             details = f"{unknown}, and the broker makes none. {self._sent_text()}"
             raise SetupError("UNKNOWN_TOPIC", topic=self._unknown, details=details)
         if self._failure:
-            details = f"{self._failure} {self._sent_text()}"
-            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
+            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=f"{self._failure} {self._sent_text()}")
 
     def _sent_text(self) -> str:
         return f"Messages sent before: {self.delivered}."
@@ -470,8 +469,7 @@ class TopicChoice:
             details = _unknown_text(missing[0], every, settings["bootstrap.servers"])
             raise SetupError("UNKNOWN_TOPIC", topic=missing[0], details=details)
         if not counts:
-            details = "no topic's name fits the pattern"
-            raise SetupError("UNKNOWN_TOPIC", topic=repr(self.text[1:-1]), details=details)
+            raise SetupError("UNKNOWN_TOPIC", topic=repr(self.text[1:-1]), details="no topic's name fits the pattern")
         return counts
 
     def spark_options(self) -> dict[str, str]:

@@ -52,8 +52,7 @@ def _id(name: statements.TableName, db: str) -> TableId:
 def _table(catalog: Catalog, id_: TableId) -> tuple[Database, Table]:
     database, table = catalog.databases.get(id_.db), catalog.table(id_)
     if database is None or table is None:
-        details = "its CREATE TABLE was not seen; give a snapshot of it"
-        raise DdlError("DDL_UNKNOWN_TABLE", table=id_, details=details)
+        raise DdlError("DDL_UNKNOWN_TABLE", table=id_, details="its CREATE TABLE was not seen; give a snapshot of it")
     return database, table
 
 

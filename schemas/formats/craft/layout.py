@@ -38,8 +38,7 @@ def check_utf8(what: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        details = f"{text[:80]!a} is not UTF-8"
-        raise WireError("INVALID_VALUE", column=ascii(what)[1:-1], details=details) from error
+        raise WireError("INVALID_VALUE", column=ascii(what)[1:-1], details=f"{text[:80]!a} is not UTF-8") from error
 
 
 def to_signed(number: int) -> int:

@@ -101,8 +101,7 @@ class SparkDelta(SqlTable):
         needed = delta_features.properties_for(self.spark, self.path, delta_features.names_in(columns))
         pairs = ", ".join(property_sql(*pair) for pair in {**needed, **properties}.items())
         if partitioned_by and clustered_by:
-            details = f"{self.location}: a Delta table is partitioned or clustered, not both"
-            raise SetupError("USAGE", details=details)
+            raise SetupError("USAGE", details=f"{self.location}: a Delta table is partitioned or clustered, not both")
         words = "CLUSTER BY" if clustered_by else "PARTITIONED BY"
         names = ", ".join(map(quote_name, [*partitioned_by, *clustered_by]))
         layout = f" {words} ({names})" if names else ""

@@ -456,8 +456,7 @@ class DebeziumMysqlDecoder:
         try:
             event = self._deleted_row(table, key)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            details = f"not the key of a row of {table}: {reason_of(error)}"
-            raise malformed_error("key", details) from error
+            raise malformed_error("key", f"not the key of a row of {table}: {reason_of(error)}") from error
         event.untimed = topic_rows.untimed
         if by_topic:
             event.flag("table_by_topic")
