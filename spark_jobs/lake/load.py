@@ -237,6 +237,7 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
         raise SetupError("USAGE", details=f"table {snapshot.id}: {details}")
     if not columns.lake_table.exists():
         return None
+    target.follow(table, steps)  # the snapshot's columns may have newer names
     is_current = isinstance(target, merge.CurrentTable)
     known = columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}" if is_current else _valid_at(snapshot.tso))
     kinds = ["binary" if c.type.kind in BYTES else columns.values.type_of(c) for c in rows.keys]
@@ -263,6 +264,7 @@ def load_past(
     if _has_rows(target, snapshot):
         return 0
     if isinstance(target, row_versions.RowVersions) and target.columns.lake_table.exists():
+        target.follow(table, steps)  # the snapshot's columns may have newer names
         changes = _without_known(target, changes, snapshot, table, steps)
     return target.merge(_with(changes, deletes), table, steps, summary)
 

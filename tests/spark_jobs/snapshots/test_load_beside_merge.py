@@ -11,6 +11,7 @@ import pytest
 
 from tests.spark_jobs.lake.test_merge_schema_changes import Changes, Ddl, messages
 from tests.spark_jobs.lake.test_random_histories import _difference, _iceberg_name, _location, _write_schemas
+from tests.spark_jobs.lake.test_random_pasts import rows_of_any
 from tests.support.dumps import write_dump
 from tests.support.lake_histories import History
 from tests.support.processes import Job
@@ -112,6 +113,32 @@ def test_a_snapshot_of_after_a_statement_that_is_not_read_yet(
     assert main([*merge, written(sent[1:], "second.jsonl")]) == 0
     name = _iceberg_name("lake") if engine == "iceberg-spark" else f"delta.`{Path('lake').absolute()}`"
     assert sorted(tuple(row) for row in spark.table(name).collect()) == [(1, 1, None, 100), (2, 2, 3, 120)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["delta-spark", "deltalake", "iceberg-spark"])
+@pytest.mark.parametrize("replace", [[], ["--replace"]], ids=["added", "replaced"])
+def test_a_snapshot_with_other_names_of_columns(spark: SparkSession, engine: str, replace: list[str]) -> None:
+    """Of the key and of others, which the tables that are there do not follow yet."""
+    ddl: Ddl = [
+        (1, "CREATE TABLE t (id int primary key, v int)"),
+        (150, "ALTER TABLE t RENAME COLUMN id TO k"),
+        (160, "ALTER TABLE t RENAME COLUMN v TO w, ADD x int DEFAULT 5"),
+    ]
+    messages(ddl, [])
+    out, versions_at = _location(spark, engine), _location(spark, engine, "versions")
+    words = ["--table", "d.t", "--engine", engine, "--out", out, "--versions", versions_at]
+    create = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `v` int,\n  PRIMARY KEY (`id`)\n)"
+    assert main(["load", *words, "--source", write_dump(Path("first"), 100, create, [("1", "1"), ("2", "2")])]) == 0
+    create = "CREATE TABLE `t` (\n  `k` int NOT NULL,\n  `w` int,\n  `x` int DEFAULT '5',\n  PRIMARY KEY (`k`)\n)"
+    dump = write_dump(Path("second"), 200, create, [("1", "1", "5"), ("3", "3", "7")])
+    assert main(["load", *words, "--source", dump, "--ddl", "ddl", *replace]) == 0
+    name = _iceberg_name("lake") if engine == "iceberg-spark" else f"delta.`{Path('lake').absolute()}`"
+    kept = [] if replace else [(2, 2, 5)]
+    rows = sorted(tuple(row) for row in spark.table(name).select("k", "w", "x").collect())
+    assert rows == sorted([(1, 1, 5), (3, 3, 7), *kept])
+    current = [r for r in rows_of_any(spark, "versions", engine) if r["_valid_to_ts"] is None]
+    assert sorted((r["k"], r["w"], r["x"]) for r in current) == rows
 
 
 @pytest.mark.slow
