@@ -314,6 +314,8 @@ class TableColumns:
         # A run may have been cut off while a later step was followed.
         extra = have.difference(columns, *map(column_names, later))
         missing = {name for name in columns - have if all(name in column_names(t) for t in later)}
+        if self.kind.keeps_past and applied == int(properties.get(LOADED, -1)):
+            missing = set()  # a snapshot has no columns that were dropped before it
         keys = {_key_text(t) for t in (then, *later)}
         is_other_key = key not in keys if key is not None else bool(set(then.handle_key) & missing)
         is_other = bool(extra or missing) if is_exact else bool(steps and extra and missing)

@@ -109,10 +109,34 @@ def test_a_snapshot_of_after_a_statement_that_is_not_read_yet(
     Path("ddl").write_text(all_ddl.splitlines()[0] + "\n")
     assert main([*merge, written(sent[:1], "first.jsonl")]) == 0
     assert "skipped before the snapshot 1" in capsys.readouterr().err
+    # A changelog takes these changes too, and what the column was for them is not known.
+    past = ["--out", _location(spark, engine, "other"), "--changelog", _location(spark, engine, "log")]
+    assert main(["load", "--source", "dumpling:dump", *to[:4], *past]) == 0
+    assert main([*merge[:7], *to[:4], *past, "--in", "first.jsonl"]) == 2
+    assert "follows the table's history up to commit_ts" in capsys.readouterr().err
     Path("ddl").write_text(all_ddl)
     assert main([*merge, written(sent[1:], "second.jsonl")]) == 0
     name = _iceberg_name("lake") if engine == "iceberg-spark" else f"delta.`{Path('lake').absolute()}`"
     assert sorted(tuple(row) for row in spark.table(name).collect()) == [(1, 1, None, 100), (2, 2, 3, 120)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["delta-spark", "deltalake", "iceberg-spark"])
+def test_a_column_that_was_dropped_before_the_snapshot(spark: SparkSession, engine: str) -> None:
+    """A changelog and row versions get it from the history that merge knows, for changes from before the DROP."""
+    ddl: Ddl = [(1, "CREATE TABLE t (id int primary key, v int)"), (70, "ALTER TABLE t DROP v")]
+    changes: Changes = [
+        {"commit_ts": 50, "after": {"id": "1", "v": "4"}},
+        {"commit_ts": 120, "after": {"id": "2"}},
+    ]
+    sent = messages(ddl, changes)
+    past = ["--changelog", _location(spark, engine, "log"), "--versions", _location(spark, engine, "versions")]
+    to = ["--table", "d.t", "--engine", engine, "--out", _location(spark, engine), *past]
+    create = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  PRIMARY KEY (`id`)\n)"
+    assert main(["load", "--source", write_dump(Path("dump"), 100, create, [("1",)]), *to]) == 0
+    assert main(["merge", "--format", "open", "--ddl", "ddl", *to, "--in", written(sent, "sent.jsonl")]) == 0
+    rows = [(r["_tidb_commit_ts"], r["id"], r["v"]) for r in rows_of_any(spark, "log", engine)]
+    assert sorted(rows) == [(50, 1, 4), (100, 1, None), (120, 2, None)]
 
 
 @pytest.mark.slow

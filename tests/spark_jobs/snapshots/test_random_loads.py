@@ -136,8 +136,9 @@ def test_the_table_is_tidbs_after_any_load(
     newest = known_until = start_ts
     for n in range(len(batches) + 1):
         if n in (loads_at, again_at):
-            if late := n == loads_at > 0 or n == again_at:
-                known_until = tso  # what load is given of the history, merge has from then on
+            late = n == loads_at > 0 or n == again_at
+            if late or with_past:  # what load is given of the history, merge has from then on; a changelog needs it
+                known_until = tso
             known = ddl(max(newest, tso), n == len(batches)) if late or chance.random() < 0.5 else []
             replace = ["--replace"] if chance.random() < 0.3 else []
             run([*load, source, *known, *replace])
