@@ -91,7 +91,6 @@ def _statement(row: Any) -> DdlText:
         if zone != "":
             known_zone(zone)
     except (ValueError, TypeError) as error:
-        details = f"zone {shown(zone)}: an IANA name such as Asia/Shanghai, or +08:00, is needed"
-        raise ValueError(details) from error
+        raise ValueError(f"zone {shown(zone)}: an IANA name such as Asia/Shanghai, or +08:00, is needed") from error
     lexical_mode = LexicalMode.of_sql_mode(sql_mode) if mode == "typed" else _MODES[mode]
     return DdlText(commit_ts, db, query, lexical_mode, zone)

@@ -14,6 +14,7 @@ MAX_VERSION: Final = 2**31 - 1
 LATEST: Final = -1
 GLOBAL_CONTEXT: Final = ".__GLOBAL"
 _RESERVED: Final = frozenset({"__GLOBAL", "__EMPTY"})
+_DEFAULT_PREFIX: Final = ":.:"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _QUALIFIED = re.compile(r":(\.[^:]*):")
 
@@ -35,17 +36,18 @@ def prefix_of(context: str) -> str:
 
 
 def qualify(subject: str, context: str) -> str:
-    """`subject` as meant by what is in `context`: in the same one, unless it names another than the default one."""
-    if context_of(subject) != DEFAULT_CONTEXT:
-        return subject
-    return name_of(subject) if context == DEFAULT_CONTEXT else prefix_of(context) + subject
+    """`subject` as it is meant by something in `context`: one that names no context is in the same one."""
+    match = _QUALIFIED.match(subject)
+    if match is None:
+        return prefix_of(context) + subject
+    return subject[match.end() :] if match[1] == DEFAULT_CONTEXT else subject
 
 
 def normalize_subject(subject: str) -> str:
     """The default context is not written (`:.:name` is `name`), and a context ends with a colon."""
     if subject.startswith(":.") and ":" not in subject[1:]:
         subject += ":"
-    return qualify(subject, DEFAULT_CONTEXT)
+    return subject[len(_DEFAULT_PREFIX) :] if subject.startswith(_DEFAULT_PREFIX) else subject
 
 
 def check_subject(subject: str) -> str:

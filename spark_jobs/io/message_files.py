@@ -175,8 +175,7 @@ def _read_parquet(path: Path) -> Iterator[Message]:
         with pq.ParquetFile(arrow_source(path)) as file:
             missing = {"key", "value"} - set(file.schema_arrow.names)
             if missing:
-                details = NO_KEY_OR_VALUE.format(path=path, missing=", ".join(sorted(missing)))
-                raise SetupError("USAGE", details=details)
+                raise SetupError("USAGE", details=NO_KEY_OR_VALUE.format(path=path, missing=", ".join(sorted(missing))))
             if not _has_kafkas_types(file.schema_arrow, pa):
                 raise SetupError("USAGE", details=OTHER_TYPES.format(path=path))
             for batch in file.iter_batches(4096):

@@ -173,11 +173,15 @@ def _expect_lost_connections() -> None:
     """
     from pyspark import accumulators
 
-    logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
+    logging.getLogger().addFilter(_is_not_of_py4j)
     for kind in ("AccumulatorTCPServer", "AccumulatorUnixServer", "AccumulatorServer"):
         server = getattr(accumulators, kind, None)
         if server is not None:
             server.handle_error = _report_unless_lost
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
 
 
 def _report_unless_lost(server: BaseServer, request: Any, address: Any) -> None:

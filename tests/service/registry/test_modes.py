@@ -273,8 +273,7 @@ def test_the_default_context_has_three_names(client: Client) -> None:
     client.register("t", '{"type":"fixed","name":"T","size":1}')
     assert client.register("u", '"T"', references=inner).status == 200
     assert client.get("/subjects/u/versions/1?referenceFormat=qualified").json["references"] == inner
-    answer = client.register(":.c:u", '"T"', references=inner)
-    assert 'found for subject ":.c::.:t" and version 1' in answer.json["message"]
+    assert client.register(":.c:u", '"T"', references=inner).status == 200, "older stores have such references"
 
 
 def test_only_reads_of_a_version_or_an_id_qualify_references_and_find_tags(client: Client) -> None:
