@@ -165,14 +165,14 @@ class ReconciledTable:
             details = f"follows statements up to commit_ts {applied}, from after TSO {tso}: take a newer one"
         if details and job.mends:
             raise self.lake.target.columns.stopped(f"--repair: {lake_table.location} {details}")
-        if job.at is None and not job.mends:
-            self._go_back(lake_table, max(applied, loaded))
+        if isinstance(source, TidbTable) and job.at is None and not job.mends:
+            self._go_back(source, lake_table, max(applied, loaded))
 
-    def _go_back(self, lake_table: LakeTable, since: int) -> None:
+    def _go_back(self, source: TidbTable, lake_table: LakeTable, since: int) -> None:
         """To the newest watermark of merge, if it is recent and not before `since`: no change is late then."""
         marks = (int(commit.facts.get(RESOLVED_TS, -1)) for commit in lake_table.commits(_COMMITS))
-        then, source = max(marks, default=-1), self._source
-        if isinstance(source, TidbTable) and since <= then and self.tso - then < _RECENT:
+        then = max(marks, default=-1)
+        if since <= then and self.tso - then < _RECENT:
             with suppress(SetupError):  # TiDB has removed the rows of that time
                 (table,) = replace(source.server, tso=then).tables([source.table.id], source.chunk_rows)
                 if table.table == source.table:
