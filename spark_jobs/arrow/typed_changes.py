@@ -10,6 +10,8 @@ from ticdc_bridge.spark_jobs.arrow.library import array_of, keep, pa, pc
 
 ORDER = {"\0commit_ts": "commit_ts", "\0position": "position", "\0row": "row"}
 """What orders changes of one key, by names that no column of a table has: columns of change events."""
+SOURCE = "\0source"
+"""Where Kafka has a change, by a name that no column of a table has; only where a delete need not have a commit_ts."""
 _HEX, _DIGITS = '{"hex":"', (8, -2)
 
 
@@ -42,14 +44,20 @@ class TableShape:
 def typed_changes(changes: Any, shape: TableShape) -> tuple[Any, Any]:
     """Upserts, with all columns, and deletes, with those of the key; both with ORDER. An update of the key is both.
 
-    changes: an Arrow table with `op`, `before`, `after` (maps), `flags` and ORDER, all of the table of `shape`.
-    UnusualChanges for one that Spark has to look at.
+    changes: an Arrow table with `op`, `before`, `after` (maps), `flags` and ORDER, all of the table of `shape`; with
+    `source` a delete need not have a commit_ts, and both results have SOURCE. UnusualChanges for one that Spark has to
+    look at.
     """
-    times = changes.column("commit_ts")
-    if times.null_count or (len(times) and pc.min(times).as_py() <= shape.since):
-        raise UnusualChanges("changes without a commit_ts, or that are not newer than the table's last statement")
     is_delete = pc.equal(changes.column("op"), "d")
     upserts, deletes = keep(changes, pc.invert(is_delete)), keep(changes, is_delete)
+    oldest, timed = (
+        pc.min(changes.column("commit_ts")).as_py(),
+        upserts if "source" in changes.column_names else changes,
+    )
+    if (oldest is None and len(changes)) or timed.column("commit_ts").null_count:
+        raise UnusualChanges("changes without a commit_ts")
+    if oldest is not None and oldest <= shape.since:
+        raise UnusualChanges("changes that are not newer than the table's last statement")
     bad = {f"{flag}:{name}" for flag in shape.inexact for name in shape.key}
     flags = {*_distinct(changes.column("flags"))} & bad or {*_distinct(upserts.column("flags"))} & {"handle_key_only"}
     if flags:
@@ -76,7 +84,8 @@ def typed_changes(changes: Any, shape: TableShape) -> tuple[Any, Any]:
 
 
 def _with_order(columns: Mapping[str, Any], changes: Any) -> Any:
-    return pa.table({**columns, **{name: changes.column(of) for name, of in ORDER.items()}})
+    order = ORDER | ({SOURCE: "source"} if "source" in changes.column_names else {})
+    return pa.table({**columns, **{name: changes.column(of) for name, of in order.items()}})
 
 
 def _distinct(lists: Any) -> list[str]:

@@ -23,11 +23,11 @@ from ticdc_bridge.spark_jobs.lake.untimed_deletes import KAFKA_POSITION, with_ro
 
 COMMIT_TS = "_commit_ts"
 """Column of a merged table and of its deleted keys: the commit_ts of their newest change."""
-_POSITION = "_place"
+POSITION = "_place"
 """Column of deleted keys: the place of the last delete without a commit_ts. _commit_ts NULL: of an unknown row."""
 _MESSAGE = "_message"
 """Column of deleted keys, where null values come after deletes: the message of a delete."""
-RESERVED_NAMES = frozenset((_POSITION, _MESSAGE))
+RESERVED_NAMES = frozenset((POSITION, _MESSAGE))
 """Names that a key's column can't have, beside COMMIT_TS."""
 
 
@@ -48,7 +48,7 @@ class Tombstones:
 
     def have_positions(self) -> bool:
         """True if some are deletes without a commit_ts (spark_jobs.lake.untimed_deletes)."""
-        return self.stored is not None and _POSITION in self.stored.columns
+        return self.stored is not None and POSITION in self.stored.columns
 
     def messages(self) -> DataFrame | None:
         """The deleted keys (k_0 …) and the messages of their deletes; None: none are kept."""
@@ -63,7 +63,7 @@ class Tombstones:
         anew, with one row a key.
         """
         names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
-        positions = [F.col("delete_position").alias(_POSITION)] if "delete_position" in deletions.columns else []
+        positions = [F.col("delete_position").alias(POSITION)] if "delete_position" in deletions.columns else []
         messages = [F.explode_outer("messages").alias(_MESSAGE)] if "messages" in deletions.columns else []
         rows = deletions.select(*names, F.col("deleted_until_ts").alias(COMMIT_TS), *positions, *messages)
         if self.stored is None:
@@ -74,12 +74,12 @@ class Tombstones:
         if positions:
             self._add_with_positions(rows.drop(_MESSAGE).dropDuplicates([c.name for c in self.keys]))
         if not positions or messages:
-            rows = rows.where(F.col(_MESSAGE).isNotNull()).drop(_POSITION) if positions else rows
+            rows = rows.where(F.col(_MESSAGE).isNotNull()).drop(POSITION) if positions else rows
             self._add_rows(rows, tidy)
 
     def _add_rows(self, rows: DataFrame, tidy: bool) -> None:
         stored = self.table.read()
-        for name, kind in ((_POSITION, KAFKA_POSITION), (_MESSAGE, MESSAGE)):
+        for name, kind in ((POSITION, KAFKA_POSITION), (_MESSAGE, MESSAGE)):
             if name in stored.columns and name not in rows.columns:
                 rows = rows.withColumn(name, F.lit(None).cast(kind))
         rows = rows.select(*map(quote_name, stored.columns))
@@ -92,20 +92,20 @@ class Tombstones:
         """Rows with the places of deletes, of which a key's last one counts."""
         assert self.stored is not None
         if not self.have_positions():
-            self.table.add(TableColumn(_POSITION, KAFKA_POSITION))
+            self.table.add(TableColumn(POSITION, KAFKA_POSITION))
         names = [c.name for c in self.keys]
         stored = self._newest_by_key(self.table.read()).alias("b")
         joined = rows.alias("s").join(stored, self._has_key("s", names), "left")
         newer = F.greatest(f"s.{COMMIT_TS}", f"b.{COMMIT_TS}").alias(COMMIT_TS)
-        position = F.coalesce(f"s.{_POSITION}", f"b.{_POSITION}").alias(_POSITION)
+        position = F.coalesce(f"s.{POSITION}", f"b.{POSITION}").alias(POSITION)
         rows = joined.select(*(F.col(f"s.{quote_name(name)}") for name in names), newer, position)
         keys = [(name, name) for name in names]
-        values = [*keys, (COMMIT_TS, COMMIT_TS), (_POSITION, _POSITION)]
+        values = [*keys, (COMMIT_TS, COMMIT_TS), (POSITION, POSITION)]
         self.table.merge(rows.localCheckpoint(), Upsert(keys, values, update="true"))
 
     def _newest_by_key(self, frame: DataFrame, by_message: bool = False) -> DataFrame:
         """One row a key; by_message: and topic and partition of the messages of its deletes, with the last one."""
-        positions = [F.max(_POSITION).alias(_POSITION)] if _POSITION in frame.columns else []
+        positions = [F.max(POSITION).alias(POSITION)] if POSITION in frame.columns else []
         names = [quote_name(c.name) for c in self.keys]
         if not by_message or _MESSAGE not in frame.columns:
             return frame.groupBy(*names).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *positions)
@@ -151,7 +151,7 @@ class Tombstones:
             kinds += ["_deleted_until_ts bigint", f"_delete_position {KAFKA_POSITION}", "_was_deleted boolean"]
             return self.spark.createDataFrame([], ", ".join(kinds))
         frame = self._newest_by_key(self.stored)
-        position = F.col(_POSITION) if _POSITION in frame.columns else F.lit(None).cast(KAFKA_POSITION)
+        position = F.col(POSITION) if POSITION in frame.columns else F.lit(None).cast(KAFKA_POSITION)
         keys = (F.col(quote_name(c.name)).alias(name) for name, c in zip(names, self.keys, strict=True))
         until, was_deleted = F.col(COMMIT_TS).alias("_deleted_until_ts"), F.lit(True).alias("_was_deleted")
         return frame.select(*keys, until, position.alias("_delete_position"), was_deleted)
@@ -169,7 +169,7 @@ class Tombstones:
         """
         if self.table.exists():
             columns = self.table.read().columns
-            others = (f" AND {name} IS NULL" for name in (_POSITION, _MESSAGE) if name in columns)
+            others = (f" AND {name} IS NULL" for name in (POSITION, _MESSAGE) if name in columns)
             self.table.delete(f"{COMMIT_TS} <= {commit_ts}" + "".join(others))
 
     def follow(self, step: SchemaChange, conversions: Mapping[str, SparkColumn]) -> int | None:
@@ -200,8 +200,8 @@ class Tombstones:
         if not self.table.exists():
             return None
         frame = self.table.read()
-        positions = [name for name in (_POSITION, _MESSAGE) if name in frame.columns]
-        have = dict(frame.drop(_POSITION, _MESSAGE).dtypes)
+        positions = [name for name in (POSITION, _MESSAGE) if name in frame.columns]
+        have = dict(frame.drop(POSITION, _MESSAGE).dtypes)
         types = {c.name: kind for c, kind in zip(self.keys, self.types, strict=True)}
         if have == {**types, COMMIT_TS: "bigint"}:
             return None

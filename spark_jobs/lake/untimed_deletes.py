@@ -5,6 +5,7 @@ the order; between two (a topic got more partitions, a table another topic) the 
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -131,3 +132,124 @@ def _was_applied() -> Column:
     is_last = ~is_before("kafka_position", "_delete_position")
     is_left = F.coalesce(F.col("_row_ts") <= F.col("_delete_position.deleted_ts"), F.lit(False))
     return is_before("kafka_position", "_delete_position", or_same=True) & ~(is_last & is_left)
+
+
+# ---- one key's changes, without Spark
+class KafkaPosition(NamedTuple):
+    """As KAFKA_POSITION. time: in microseconds."""
+
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    time: int | None
+    deleted_ts: int | None = None
+
+    def is_before(self, other: "KafkaPosition | None", or_same: bool = False) -> bool:
+        """As the function `is_before` has it of columns; other None: of no delete."""
+        if other is None or self[:2] != other[:2]:
+            return other is not None and _is_less(self.time, other.time)
+        is_same = or_same and self.offset is not None and self.offset == other.offset
+        return not _is_less(other.time, self.time) and (is_same or _is_less(self.offset, other.offset))
+
+    def with_row_back(self, commit_ts: int) -> "KafkaPosition":
+        """As the function `with_row_back` has it."""
+        is_back = self.deleted_ts is not None and commit_ts <= self.deleted_ts
+        return self._replace(deleted_ts=commit_ts - 1) if is_back else self
+
+
+class KeyChange(NamedTuple):
+    """A change of a key. number: of its row; commit_ts: None of a delete that has none; order: position and row."""
+
+    number: int
+    commit_ts: int | None
+    is_deleted: bool
+    order: tuple[int, int]
+    source: KafkaPosition
+
+
+class StoredKey(NamedTuple):
+    """What is known of a key. row_ts: of its row, None: there is none. was_deleted: it is one of the deleted keys, with
+    until_ts, up to where changes are late, and the position of its last delete without a commit_ts.
+    """
+
+    row_ts: int | None = None
+    was_deleted: bool = False
+    until_ts: int | None = None
+    position: KafkaPosition | None = None
+
+
+class LastChange(NamedTuple):
+    """The last change of a key. commit_ts: rows that are older are replaced, None: any is. until_ts, position: to be
+    remembered of its deletes, None: nothing.
+    """
+
+    change: KeyChange
+    commit_ts: int | None
+    is_late: bool
+    until_ts: int | None
+    position: KafkaPosition | None
+
+
+def last_change(changes: Sequence[KeyChange], stored: StoredKey, clocks_agree: bool) -> LastChange | None:
+    """What order_untimed_deletes, order_changes and Tombstones.mark_late find for one key. None: all was read before.
+
+    changes: all of the key in a batch, newer than the last TRUNCATE where they have a commit_ts.
+    """
+    row_ts, position = stored.row_ts, stored.position
+    changes = [c for c in changes if c.commit_ts is not None or not _was_read(c.source, stored)]
+    if not changes:
+        return None
+    has_moved = len({c.source[:2] for c in changes}) > 1
+
+    def moment(change: KeyChange) -> int:
+        return change.source.time if has_moved and change.source.time is not None else -1
+
+    newest = earlier = until_ts = deleted_at = None
+    if stored.was_deleted:
+        earlier = -1 if stored.until_ts is None else stored.until_ts - 1
+    ranked = list[tuple[tuple[bool, bool, int, int, int, tuple[int, int]], KeyChange, int | None]]()
+    for change in sorted(changes, key=lambda c: (moment(c), c.order)):
+        slot, turn, is_early = change.commit_ts, int(not change.is_deleted), False
+        if slot is not None:
+            newest = latest(newest, slot)
+            is_early = not change.is_deleted and change.source.is_before(position)
+            until_ts = latest(until_ts, slot if is_early else None)
+        else:
+            is_older = clocks_agree and row_ts is not None and _is_less(change.source.time, (row_ts >> 18) * 1000)
+            slot = newest if is_older and newest is not None else latest(newest, row_ts and row_ts - is_older)
+            is_again = is_older or (earlier is not None and slot is not None and earlier < slot)
+            turn = 1 if is_again else 2
+            until_ts = latest(until_ts, None if slot is None else slot + (not is_again))
+            deleted_at = change.source._replace(deleted_ts=slot)
+            least = -1 if slot is None else slot
+            earlier = least if earlier is None else min(earlier, least)
+        rank = (not is_early, slot is not None, slot or 0, turn, moment(change), change.order)
+        ranked.append((rank, change, slot))
+    (is_in_time, *_), last, slot = max(ranked)
+    if last.is_deleted:
+        until_ts = latest(until_ts, last.commit_ts)
+        after = slot if last.commit_ts is not None or slot is None else slot + 1  # the row of then goes, too
+        return LastChange(last, after, False, until_ts, deleted_at)
+    assert slot is not None
+    is_late = not is_in_time or (stored.until_ts is not None and stored.until_ts > slot)
+    if not is_late and deleted_at is not None:
+        deleted_at = deleted_at.with_row_back(slot)
+    elif not is_late and position is not None and (back := position.with_row_back(slot)) != position:
+        deleted_at = back
+    return LastChange(last, slot, is_late, until_ts, deleted_at)
+
+
+def _was_read(source: KafkaPosition, stored: StoredKey) -> bool:
+    """As `_was_applied` has it."""
+    deleted_ts = stored.position.deleted_ts if stored.position is not None else None
+    is_left = stored.row_ts is not None and deleted_ts is not None and stored.row_ts <= deleted_ts
+    return source.is_before(stored.position, or_same=True) and (source.is_before(stored.position) or not is_left)
+
+
+def _is_less(first: int | None, other: int | None) -> bool:
+    return first is not None and other is not None and first < other
+
+
+def latest(first: int | None, other: int | None) -> int | None:
+    """The larger one of those that are there."""
+    return max((ts for ts in (first, other) if ts is not None), default=None)

@@ -45,6 +45,7 @@ class PackedChanges:
     read: PieceBatches
     packed: Any
     most: int
+    names: Sequence[str]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         changes, size = list[Any](), 0
@@ -58,7 +59,7 @@ class PackedChanges:
                 size += made.nbytes
                 event = made.column("change")
                 fields = dict(zip((f.name for f in event.type), event.flatten(), strict=True))
-                changes.append(pa.table({n: fields[n] for n in _CHANGE} | {"position": made.column("position")}))
+                changes.append(pa.table({n: fields[n] for n in self.names} | {"position": made.column("position")}))
         if size > self.most:
             yield pa.RecordBatch.from_pylist([{"kind": "many"}], self.packed)
         elif changes:
@@ -75,7 +76,8 @@ def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable, begin: Beg
     query: Any = frame._jdf
     most = _MOST_BYTES // max(1, query.queryExecution().toRdd().getNumPartitions())
     read = PieceBatches(job, "change", arrow_schema_of(pieces_type()))
-    rows = map_messages(frame, PackedChanges(read, arrow_schema(_PACKED), most), _PACKED).collect()
+    names = (*_CHANGE, "source") if job.read.format == "avro" else _CHANGE  # whose deletes have no commit_ts
+    rows = map_messages(frame, PackedChanges(read, arrow_schema(_PACKED), most, names), _PACKED).collect()
     if any(row["kind"] in ("dead", "many") for row in rows):
         return None
     result = count_rows([row for row in rows if row["data"] is None], skips_fatal=False)
@@ -84,7 +86,7 @@ def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable, begin: Beg
     def merge(item: tuple[DirectTable, LastChanges, int]) -> None:
         (table, last, count), began = item, time.monotonic()
         table.merge(last)
-        name, newest = str(table.columns.settings.id), int(last.commit_ts.max())
+        name, newest = str(table.columns.settings.id), last.newest_ts
         summary.merges[name] = TableMerge(time.monotonic() - began, newest)
         summary.ways[name, ""] += 1
         summary.tables.append(TableProgress(name, count, len(last.keys), newest))
@@ -94,9 +96,9 @@ def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable, begin: Beg
             if id_ is None:
                 summary.skipped.update(changes.column("kind").to_pylist())
                 continue
-            if changes.column("commit_ts").null_count:
+            if (newest := pc.max(changes.column("commit_ts")).as_py()) is None:
                 return None
-            newest_ts = max(newest_ts, pc.max(changes.column("commit_ts")).as_py())
+            newest_ts = max(newest_ts, newest)
             if (table := open_table(id_)) is None:
                 summary.skipped[OTHER_TABLE] += len(changes)
             else:

@@ -25,7 +25,9 @@ _CALENDAR = {"org.apache.spark.version": "4.0.0"}
 
 
 def arrow_type(field: Field) -> Any:
-    """UnsupportedTable for a type that files are not written with here."""
+    """A column's type in data files. UnsupportedTable for one that files are not written with here."""
+    if isinstance(field.kind, dict) and field.kind["type"] == "struct":
+        return pa.struct([_arrow_field(Field.of(each)) for each in field.kind["fields"]])
     try:
         kind = arrow_type_of(field.kind)
     except (KeyError, TypeError):
@@ -33,6 +35,11 @@ def arrow_type(field: Field) -> Any:
     if kind is None or pa.types.is_nested(kind) or pa.types.is_duration(kind):
         raise UnsupportedTable(f"column {field.name} is {field.kind}")
     return kind
+
+
+def _arrow_field(field: Field) -> Any:
+    metadata = None if field.id is None else {"PARQUET:field_id": str(field.id)}
+    return pa.field(field.physical, arrow_type(field), True, metadata)
 
 
 def path_of_file(table: Path, path: str) -> Path:
@@ -43,13 +50,9 @@ def path_of_file(table: Path, path: str) -> Path:
 
 
 def write_rows(table: Path, rows: Any, fields: Sequence[Field]) -> Action:
-    """A data file of rows (an Arrow table with the fields' names and types); its add action."""
-    described = []
-    for field in fields:
-        metadata = None if field.id is None else {"PARQUET:field_id": str(field.id)}
-        described.append(pa.field(field.physical, arrow_type(field), True, metadata))
+    """A data file of rows (an Arrow table with the fields' names, and their `arrow_type`); its add action."""
     columns = [rows.column(field.name) for field in fields]
-    physical = pa.Table.from_arrays(columns, schema=pa.schema(described, _CALENDAR))
+    physical = pa.Table.from_arrays(columns, schema=pa.schema(map(_arrow_field, fields), _CALENDAR))
     name = f"part-00000-{uuid4()}-c000.snappy.parquet"
     file = table / name
     pyarrow.parquet.write_table(physical, file, compression="snappy", store_decimal_as_integer=True)
@@ -68,7 +71,8 @@ def _statistics(rows: Any) -> dict[str, Any]:
         if None not in made.values():
             for end, value in made.items():
                 bounds[end][name] = value
-    nulls = {name: column.null_count for name, column in zip(rows.column_names, rows.columns, strict=True)}
+    plain = [name for name in rows.column_names if not pa.types.is_nested(rows.column(name).type)]
+    nulls = {name: rows.column(name).null_count for name in plain}
     ends = {"minValues": bounds["min"], "maxValues": bounds["max"]}
     return {"numRecords": len(rows), **ends, "nullCount": nulls, "tightBounds": True}
 

@@ -13,16 +13,20 @@ from ticdc_bridge.spark_jobs.lake.delta_protocol.data_file import arrow_type, pa
 from ticdc_bridge.spark_jobs.lake.delta_protocol.deletion_vector import read_vector
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import Action, Field, UnsupportedTable
 
-_AFTER_ALL = (1 << 63) - 1
+AFTER_ALL = (1 << 63) - 1
+"""The time of a row without one: nothing is newer than NULL."""
 
 
 class FoundRows(NamedTuple):
-    """Rows of a data file: their positions there, the numbers of their keys, and their times (`find_rows`)."""
+    """Rows of a data file: their positions there, the numbers of their keys, their times, and the values of one more
+    column, if it was asked for (`find_rows`).
+    """
 
     add: Action
     positions: Any
     numbers: Any
     times: Any
+    values: Any
 
 
 def check_key(field: Field) -> None:
@@ -35,12 +39,12 @@ def check_key(field: Field) -> None:
 
 def find_rows(
     table: Path, files: Iterable[Action], key: Sequence[Field], time: Field, wanted: Sequence[Any], since: int,
-    newer_only: bool,
+    newer_only: bool = False, more: Field | None = None,
 ) -> Iterator[FoundRows]:  # fmt: skip
     """The rows of data files whose key is wanted. wanted: the key's columns, another key each row, which numbers it.
 
-    since: the oldest change; the times of rows that are certainly older are -1. Of a row without a time it is after all
-    others, as nothing is newer than NULL. newer_only: files whose rows are all older are left out.
+    since: the oldest change; the times of rows that are certainly older are -1, those of rows without one AFTER_ALL.
+    newer_only: files whose rows are all older are left out. more: a column.
     """
     names = [field.physical for field in key]
     bounds = [(found["min"].as_py(), found["max"].as_py()) for found in map(pc.min_max, wanted)]
@@ -52,24 +56,28 @@ def find_rows(
         of_file = [(lows.get(name), highs.get(name)) for name in names]
         if not all(map(_meet, of_file, bounds)) or (is_older and newer_only):
             continue
-        matches = [(np.zeros(0, np.int64),) * 3]
+        matches, values = [(np.zeros(0, np.int64),) * 3], list[Any]()
         with pyarrow.parquet.ParquetFile(path_of_file(table, add["path"]), memory_map=True) as file:
             for begin, group in _groups(file, names, bounds):
-                positions, numbers = _match(_read(file, group, key), wanted)
+                positions, numbers = match_keys(_read(file, group, key), wanted)
                 times = np.full(len(positions), -1)
                 if len(positions) and not is_older:
-                    times = np.asarray(_read(file, group, [time])[0].fill_null(_AFTER_ALL))[positions]
+                    times = np.asarray(_read(file, group, [time])[0].fill_null(AFTER_ALL))[positions]
+                if more is not None:
+                    values.append(_read(file, group, [more])[0].take(pa.array(positions)))
                 matches.append((positions + begin, numbers, times))
         positions, numbers, times = map(np.concatenate, zip(*matches, strict=True))
+        found: Any = pa.chunked_array(values) if values else None
         if len(positions) and (descriptor := add.get("deletionVector")) is not None:
             gone = read_vector(table, descriptor)
             stays = np.array([position not in gone for position in positions.tolist()])
             positions, numbers, times = positions[stays], numbers[stays], times[stays]
+            found = found.filter(pa.array(stays)) if values else None
         if len(positions):
-            yield FoundRows(add, positions, numbers, times)
+            yield FoundRows(add, positions, numbers, times, found)
 
 
-def _match(rows: Sequence[Any], wanted: Sequence[Any]) -> tuple[Any, Any]:
+def match_keys(rows: Sequence[Any], wanted: Sequence[Any]) -> tuple[Any, Any]:
     """The positions of rows whose key is wanted, and the keys' numbers."""
     if len(wanted) == 1:
         numbers = np.asarray(pc.index_in(rows[0], wanted[0]).fill_null(-1))
@@ -98,8 +106,9 @@ def _read(file: Any, group: int, fields: Sequence[Field]) -> list[Any]:
     """Columns of a row group, of the table's types: a file may be older than a wider type, or than a column."""
     rows = file.read_row_group(group, columns=[field.physical for field in fields])
     found = {name: rows.column(name) for name in rows.column_names}
-    nothing = pa.chunked_array([pa.nulls(file.metadata.row_group(group).num_rows)])
-    return [found.get(field.physical, nothing).cast(arrow_type(field)).combine_chunks() for field in fields]
+    columns = [(found.get(field.physical), arrow_type(field)) for field in fields]
+    count = file.metadata.row_group(group).num_rows
+    return [pa.nulls(count, kind) if of is None else of.cast(kind).combine_chunks() for of, kind in columns]
 
 
 def _meet(first: tuple[Any, Any], other: tuple[Any, Any]) -> bool:

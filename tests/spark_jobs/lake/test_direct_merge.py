@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -19,6 +20,8 @@ import pyarrow
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
+from tests.spark_jobs.lake.test_merge_order import write_avro_schemas
+from tests.spark_jobs.lake.test_random_deletes import KeyHistory, describe
 from tests.spark_jobs.lake.test_random_histories import _Killed, _Kills, _write_ddl, _write_schemas, kills, take_as_many
 from tests.support.lake_histories import Delivery, History, comparable
 from tests.support.lake_readers import query_duckdb
@@ -34,6 +37,7 @@ from ticdc_bridge.spark_jobs.arrow.typed_changes import ColumnShape, TableShape,
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.lake import direct_merge
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import TransactionLog, log_of
+from ticdc_bridge.spark_jobs.lake.direct_merge import DirectTable
 from ticdc_bridge.spark_jobs.lake.engines.delta_features import FULL
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -48,7 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["kills"]  # a fixture
 ROUNDS = int(os.environ.get("BRIDGE_SOAK", "3"))
 SEED = os.environ.get("BRIDGE_SEED", "1")
-_FORMATS = ("open", "craft", "canal-json", "open-tiflow", "debezium", "debezium-avro")
+_FORMATS = ("open", "avro", "craft", "canal-json", "open-tiflow", "debezium", "debezium-avro")
 _BATCHES = 6
 _VECTORS = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
 _COLUMNS = "a INT, b DECIMAL(12,2) UNSIGNED, c VARBINARY(9), d DATETIME, e BIGINT UNSIGNED, f FLOAT, `g h` TEXT"
@@ -232,6 +236,42 @@ def test_histories_in_both_ways(
         for row in _by_spark(spark)
     }
     assert known == expected, f"{seed} {format_}: after {kills.of}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_deletes_without_a_commit_ts(
+    spark: SparkSession, vectors: None, monkeypatch: pytest.MonkeyPatch, kills: _Kills, number: int
+) -> None:
+    """Any delivery of Avro's deletes, with a kill in each batch: only the first ones go by Spark."""
+    seed, runs, are_direct = f"{SEED}/untimed/{number}", defaultdict[int, list[Message]](list), list[bool]()
+    _kill_commits(monkeypatch, kills)
+    histories, chance, real = [KeyHistory(key, seed) for key in range(400)], random.Random(seed), DirectTable.merge
+
+    def merge(table: DirectTable, changes: Any) -> None:
+        real(table, changes)
+        are_direct.append(changes.remembered is not None)
+
+    monkeypatch.setattr(DirectTable, "merge", merge)
+    for history in histories:
+        for run, messages in enumerate(history.runs()):
+            runs[run] += messages
+    argv = ["merge", "--table", "shop.orders", "--out", "delta:lake", "--engine", "delta-spark", "--format", "avro"]
+    argv += ["--schemas", write_avro_schemas()]
+    for run, messages in sorted(runs.items()):
+        messages.sort(key=lambda m: (m.partition, m.offset))  # as Kafka gives them
+        kills.left = chance.randint(1, 8)
+        try:
+            code = main([*argv, "--in", written(messages, f"{run}.jsonl")])
+        except _Killed:
+            kills.left = -1
+            code = main([*argv, "--in", f"{run}.jsonl"])
+        kills.left = -1
+        assert code == 0
+    known = {row["id"]: row["name"] for row in _by_spark(spark)}
+    wrong = [describe(entry) for entry in histories if known.get(entry.key) != entry.name]
+    assert not wrong, f"{seed}: {len(wrong)} keys, such as " + "\n".join(wrong[:8])
+    assert len(runs) - 2 <= are_direct.count(True) <= len(are_direct)
 
 
 @pytest.mark.slow

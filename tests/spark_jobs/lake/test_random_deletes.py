@@ -110,7 +110,7 @@ class KeyHistory:
             yield [m for log, (first, last) in zip(logs, again, strict=True) for m in log[first:last] if is_again]
 
 
-def _describe(history: KeyHistory) -> str:
+def describe(history: KeyHistory) -> str:
     """The changes and the runs, as letters."""
     names = {ts: chr(ord("A") + n) for n, (ts, is_delete) in enumerate(history.changes) if not is_delete}
     runs = [[_letter(m, names) for m in run] for run in KeyHistory(history.key, history.seed).runs()]
@@ -138,8 +138,8 @@ def test_rows_after_any_delivery_of_deletes(spark: SparkSession, monkeypatch: py
         messages.sort(key=lambda m: (m.partition, m.offset))  # as Kafka gives them
         assert main([*argv, "--in", written(messages, f"{run}.jsonl")]) == 0
     known = {row["id"]: row["name"] for row in rows(spark, "lake")}
-    wrong = [_describe(entry) for entry in histories if known.get(entry.key) != entry.name]
+    wrong = [describe(entry) for entry in histories if known.get(entry.key) != entry.name]
     assert not wrong, f"{len(wrong)} keys, such as " + "\n".join(wrong[:8])
     open_rows = {row["id"]: row["name"] for row in rows(spark, "versions") if row["_valid_to"] is None}
-    other = [_describe(entry) for entry in histories if open_rows.get(entry.key) != entry.name]
+    other = [describe(entry) for entry in histories if open_rows.get(entry.key) != entry.name]
     assert not other, f"versions of {len(other)} keys, such as " + "\n".join(other[:8])
