@@ -14,7 +14,7 @@ READERS: Mapping[str, str] = {
     "open": "ticdc_bridge.schemas.columnar.table_dispatch:OpenReader",
     "open-tiflow": "ticdc_bridge.schemas.columnar.table_dispatch:OpenTiflowReader",
 }
-"""Formats that are read into cells: the class, as module:name."""
+"""Formats that are read into cells: what makes a reader, as module:name."""
 WRITERS: Mapping[str, str] = {
     "avro": "ticdc_bridge.schemas.columnar.avro_writer:AvroWriter",
     "craft": "ticdc_bridge.schemas.columnar.craft_writer:CraftWriter",

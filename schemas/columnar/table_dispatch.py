@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -50,17 +51,15 @@ _FORMATS = {"debezium": (b'"db":"', b'"table":"'), "open": (b'"scm":"', b'"tbl":
 
 
 class TableDispatcher:
-    """A `RowsReader` of `FORMAT`: rows are those of the format's decoder with `context.tables`, but for `extra`.
+    """A `RowsReader` of a format: rows are those of the format's decoder with `context.tables`, but for `extra`.
 
     Without numba or tables all messages are left. complete: rows have the `RowShape.order` that the decoder's have, and
     `extra` is as `plain_lines.EXTRA_FIELDS` tells; where it can't, messages are left. Not for Craft.
     """
 
-    FORMAT = ""
-
-    def __init__(self, context: Context, complete: bool = False) -> None:
-        self._context, self._complete = context, complete
-        self._plain = format_named(self.FORMAT).decoder(context)
+    def __init__(self, format_: str, context: Context, complete: bool = False) -> None:
+        self.format, self._context, self._complete = format_, context, complete
+        self._plain = format_named(format_).decoder(context)
         self._hashes: BoundedCache[int, list[TableId]] = BoundedCache(65_536)  # an empty list: it taught nothing
         self._tables: BoundedCache[TableId, _Table] = BoundedCache(4096)
 
@@ -73,12 +72,12 @@ class TableDispatcher:
         is_small = max(len(buffers.keys), len(buffers.values)) <= MAX_BATCH
         if count and COMPILED and self._context.tables is not None and is_small:
             size = len(buffers.values)
-            memory = ChunkMemory(buffers.values, size // 8) if self.FORMAT == "craft" else ChunkMemory(size=2 * size)
+            memory = ChunkMemory(buffers.values, size // 8) if self.format == "craft" else ChunkMemory(size=2 * size)
             builder = RowsBuilder(memory)
             for hash_, index in self._groups(buffers, topics):
                 for id_ in self._hashes.get(hash_, ()):
                     if id_ not in self._tables:
-                        self._tables[id_] = _Table(id_, self.FORMAT, self._context, self._complete)
+                        self._tables[id_] = _Table(id_, self.format, self._context, self._complete)
                     index = self._tables[id_].read(buffers, index, builder, taken_mask)
                     if not len(index):
                         break
@@ -112,11 +111,11 @@ class TableDispatcher:
 
     def _hash(self, buffers: MessageBuffers) -> Any:
         out = np.zeros(len(buffers.value_first), np.uint64)
-        if self.FORMAT == "craft":
+        if self.format == "craft":
             hash_terms(buffers.values, buffers.value_first, buffers.value_last, out)
             return out
-        db, table = (np.frombuffer(text, np.uint8) for text in _FORMATS[self.FORMAT.partition("-")[0]])
-        if self.FORMAT == "debezium":
+        db, table = (np.frombuffer(text, np.uint8) for text in _FORMATS[self.format.partition("-")[0]])
+        if self.format == "debezium":
             hash_names(buffers.values, buffers.value_first, buffers.value_last, db, table, out)
         else:
             hash_names(buffers.keys, buffers.key_first, buffers.key_last, db, table, out)
@@ -147,20 +146,9 @@ class TableDispatcher:
             return []
 
 
-class DebeziumReader(TableDispatcher):
-    FORMAT = "debezium"
-
-
-class OpenReader(TableDispatcher):
-    FORMAT = "open"
-
-
-class OpenTiflowReader(TableDispatcher):
-    FORMAT = "open-tiflow"
-
-
-class CraftReader(TableDispatcher):
-    FORMAT = "craft"
+CraftReader, DebeziumReader, OpenReader, OpenTiflowReader = (
+    partial(TableDispatcher, name) for name in ("craft", "debezium", "open", "open-tiflow")
+)
 
 
 def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:

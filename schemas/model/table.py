@@ -169,12 +169,12 @@ class ForeignKey:
 class TableDetails:
     """Facts of a table that change no row, as far as its DDL says them; TiDB refuses statements because of them.
 
-    clustered: of the primary key, None where it is not written. partitioned_by: the columns that rows are spread by,
-    None without partitions. partitioning: None where there are none, or they were not read in full.
+    clustered: of the primary key, None where it is not written. partitioned: it has partitions. partitioning: None
+    where there are none, or they were not read in full.
     """
 
     clustered: bool | None = None
-    partitioned_by: tuple[str, ...] | None = None
+    partitioned: bool = False
     foreign_keys: tuple[ForeignKey, ...] = ()
     partitioning: Partitioning | None = None
 

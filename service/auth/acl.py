@@ -16,9 +16,13 @@ What no rule allows is refused. `write`, `delete` and `config` include `read`; `
 with their context (`:.ctx:name`); `:.ctx:` itself stands for the context's own config and mode.
 """
 
+import fnmatch
+import glob
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -44,26 +48,10 @@ _REMEMBERED: Final = 10_000
 _KINDS: Final = ("subjects", "prefixes", "patterns")
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+@cache
+def compile_pattern(text: str) -> re.Pattern[str]:
     """A name with `*` for any run of characters. Matching takes time linear in the name."""
-
-    text: str
-
-    def matches(self, name: str) -> bool:
-        first, *rest = self.text.split("*")
-        if not rest:
-            return name == first
-        *middle, last = rest
-        if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
-            return False
-        position, end = len(first), len(name) - len(last)
-        for piece in middle:
-            index = name.find(piece, position, end)
-            if index < 0:
-                return False
-            position = index + len(piece)
-        return True
+    return re.compile(fnmatch.translate("*".join(map(glob.escape, text.split("*")))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +60,13 @@ class AccessRule:
     may: frozenset[str]
     subjects: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[str, ...] = ()
 
     def covers(self, subject: str) -> bool:
         return (
             subject in self.subjects
             or subject.startswith(self.prefixes)
-            or any(pattern.matches(subject) for pattern in self.patterns)
+            or any(compile_pattern(pattern).match(subject) for pattern in self.patterns)
         )
 
 
@@ -182,8 +170,7 @@ def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str
     if not about_subjects and may.intersection(OF_SUBJECTS):
         raise SetupError("USAGE", details=f"{where}: says no subjects, prefixes or patterns")
     exact = frozenset(map(_canonical_name, subjects))
-    globs = tuple(Pattern(_canonical_name(pattern)) for pattern in patterns)
-    return AccessRule(who, may, exact, tuple(map(_canonical_name, prefixes)), globs)
+    return AccessRule(who, may, exact, *(tuple(map(_canonical_name, names)) for names in (prefixes, patterns)))
 
 
 def _canonical_name(name: str) -> str:

@@ -17,6 +17,7 @@ from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.table_filter import TableFilter
 from ticdc_bridge.schemas.model.type_text import type_text
 from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
+from ticdc_bridge.schemas.model.values import integer_limits
 from ticdc_bridge.service.changefeed.known_faults import Deed, faults
 from ticdc_bridge.service.changefeed.setting_checks import EXPRESSIONS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, text_of, texts
@@ -139,15 +140,10 @@ class PairRule:
 _STRINGS = (Kind.TEXT, Kind.BINARY)
 
 
-def _range(c: Column) -> tuple[int, int]:
-    bits = c.type.bits or 16
-    return (0, (1 << bits) - 1) if c.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-
-
 def _is_int_narrowed(old: Column, new: Column) -> bool:
     if old.type.kind is not Kind.INTEGER or new.type.kind is not Kind.INTEGER:
         return False
-    (a, b), (c, d) = _range(old), _range(new)
+    (a, b), (c, d) = (integer_limits(column.type.bits, column.unsigned) for column in (old, new))
     return c > a or d < b
 
 
@@ -343,7 +339,7 @@ def _of_faults(change: TableChange, target: SubjectTarget | None, feed: Changefe
 def _deeds(change: TableChange, feed: ChangefeedSettings) -> Iterator[Deed]:
     """What it does to the table, as far as a known fault is about it."""
     details = change.before.details if change.before else None
-    if change.rows == "truncated" and details is not None and details.partitioned_by is not None:
+    if change.rows == "truncated" and details is not None and details.partitioned:
         yield "truncates partitions"
     if change.before is not None and change.after is not None and change.handle_keys[1] and not change.handle_keys[0]:
         yield "gets its first key"

@@ -1,7 +1,6 @@
 """A catalog whose tables are read from the store when a statement asks for them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import TypeVar
 
 from ticdc_bridge.schemas.ddl.executor.catalog import FIRST_DATABASE, Catalog, Database, Names, Relation
@@ -80,16 +79,9 @@ def _with_names(rows: HistoryRows, database: Database, before: HistoryPosition, 
             return None
         return rows.table(name_row.dropped[1], name_row.id)
 
-    tables = names(partial(_table, rows))
-    return Database(database.name, database.charset, tables, names(_relation), names(dropped_table))
-
-
-def _table(rows: HistoryRows, row: NameRow | None) -> Table | None:
-    return rows.table(row.form, row.id) if row is not None and row.has_table and row.form else None
-
-
-def _relation(row: NameRow | None) -> Relation | None:
-    return Relation(row.relation, row.id) if row is not None and row.state is State.RELATION else None
+    tables = names(lambda r: rows.table(r.form, r.id) if r is not None and r.has_table and r.form else None)
+    relations = names(lambda r: Relation(r.relation, r.id) if r is not None and r.state is State.RELATION else None)
+    return Database(database.name, database.charset, tables, relations, names(dropped_table))
 
 
 def _gone_database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:

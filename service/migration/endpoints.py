@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -20,8 +21,8 @@ from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
 from ticdc_bridge.service.migration.snapshot import (
     Key,
     ReadResult,
-    SchemaComparison,
     Snapshot,
+    are_alike,
     parse_versions,
     snapshot_of,
 )
@@ -279,9 +280,9 @@ def planner_of(source: Snapshot, *, overwrite_settings: bool = False) -> Planner
     )
 
 
-def schema_comparison(source: Snapshot, target: Snapshot) -> SchemaComparison:
+def schema_comparison(source: Snapshot, target: Snapshot) -> Callable[[StoredVersion, StoredVersion], bool]:
     """Says whether a version of the source has the schema of one of the target, however its text is written."""
-    return SchemaComparison(_READER, source, target)
+    return partial(are_alike, _READER, source, target)
 
 
 # Schemas are read without a store here: what they refer to is in the snapshots.

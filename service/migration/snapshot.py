@@ -106,22 +106,17 @@ def same_schema(left: Content, other: Content) -> bool:
     return texts and (left.metadata or None, left.rule_set or None) == (other.metadata or None, other.rule_set or None)
 
 
-class SchemaComparison:
+def are_alike(
+    registry: Registry, source: Snapshot, target: Snapshot, stored: StoredVersion, other: StoredVersion
+) -> bool:
     """True if two versions, one of each of two snapshots, have the same schema, perhaps written in different ways."""
-
-    def __init__(self, registry: Registry, source: Snapshot, target: Snapshot) -> None:
-        self._registry = registry
-        self._source = source
-        self._target = target
-
-    def __call__(self, stored: StoredVersion, other: StoredVersion) -> bool:
-        if same_schema(stored.content, other.content):
-            return True
-        if not same_schema(replace(stored.content, text=""), replace(other.content, text="")):
-            return False
-        original, _ = _identify(self._registry, stored, self._source)
-        copied, _ = _identify(self._registry, other, self._target)
-        return original.identity == copied.identity
+    if same_schema(stored.content, other.content):
+        return True
+    if not same_schema(replace(stored.content, text=""), replace(other.content, text="")):
+        return False
+    original, _ = _identify(registry, stored, source)
+    copied, _ = _identify(registry, other, target)
+    return original.identity == copied.identity
 
 
 def _identify(registry: Registry, stored: StoredVersion, among: Snapshot) -> tuple[Content, bool]:

@@ -162,14 +162,10 @@ def _to_double(value: Value, _old: Column, new: Column) -> Value:
     return values.double_text(float(_number(value)))
 
 
-def _float_to_double(value: Value, _old: Column, new: Column) -> Value:
+def _through_float(value: Value, _old: Column, new: Column) -> Value:
     _refuse_scale(new)
-    return values.double_text(values.as_float32(values.real(_str(value))))
-
-
-def _double_to_float(value: Value, _old: Column, new: Column) -> Value:
-    _refuse_scale(new)
-    return values.float_text(values.as_float32(values.real(_str(value))))
+    text = values.float_text if new.type.kind is Kind.FLOAT else values.double_text
+    return text(values.as_float32(values.real(_str(value))))
 
 
 def _double_to_double(value: Value, _old: Column, new: Column) -> Value:
@@ -310,9 +306,9 @@ _CONVERT: dict[tuple[Kind, Kind], Convert] = {
     (Kind.DECIMAL, Kind.INTEGER): _to_integer,
     (Kind.DECIMAL, Kind.DOUBLE): _to_double,
     (Kind.FLOAT, Kind.FLOAT): _double_to_double,
-    (Kind.FLOAT, Kind.DOUBLE): _float_to_double,
+    (Kind.FLOAT, Kind.DOUBLE): _through_float,
     (Kind.DOUBLE, Kind.DOUBLE): _double_to_double,
-    (Kind.DOUBLE, Kind.FLOAT): _double_to_float,
+    (Kind.DOUBLE, Kind.FLOAT): _through_float,
     (Kind.DOUBLE, Kind.INTEGER): _double_to_integer,
     (Kind.TEXT, Kind.BINARY): _text_to_bytes,
     (Kind.TEXT, Kind.INTEGER): _text_to_integer,

@@ -10,7 +10,7 @@ from ticdc_bridge.schemas.model.table import ForeignKey, Table, TableDetails, Ta
 def details_of_create(s: statements.CreateTable, table: Table) -> TableDetails:
     """The details of a CREATE TABLE that gave this table."""
     clustered = next((column.clustered for column in s.columns if column.primary_key), None)
-    details = TableDetails(clustered, _known(s.partitioned_by, table), partitioning=s.partitioning)
+    details = TableDetails(clustered, s.partitioned, partitioning=s.partitioning)
     for index in s.indexes:
         details = _with_index(details, index, table.id, len(details.foreign_keys) + 1)
     return details
@@ -29,8 +29,7 @@ def details_after(table: Table, clause: statements.Clause) -> TableDetails | Non
             kept = tuple(f for f in details.foreign_keys if f.name.lower() != clause.name.lower())
             details = replace(details, foreign_keys=kept)
         case statements.NoColumnEffect(what="PARTITION BY" | "REMOVE PARTITIONING"):
-            by = _known(clause.partitioned_by, table)
-            details = replace(details, partitioned_by=by, partitioning=clause.partitioning)
+            details = replace(details, partitioned=clause.partitioned, partitioning=clause.partitioning)
         case statements.NoColumnEffect() if details.partitioning is not None:
             partitioning = details.partitioning.after(clause.what, clause.partitions)
             details = replace(details, partitioning=partitioning)
@@ -41,24 +40,8 @@ def renamed(details: TableDetails | None, names: Mapping[str, str]) -> TableDeta
     """With columns under their new names; names: in lower case → new."""
     if details is None or not names:
         return details
-
-    def new(columns: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(names.get(column.lower(), column) for column in columns)
-
-    by = details.partitioned_by
-    return replace(
-        details,
-        partitioned_by=None if by is None else new(by),
-        foreign_keys=tuple(replace(f, columns=new(f.columns)) for f in details.foreign_keys),
-    )
-
-
-def _known(names: tuple[str, ...] | None, table: Table) -> tuple[str, ...] | None:
-    """The columns among names, in the table's letters, once each; PARTITION BY KEY () names none."""
-    if names is None:
-        return None
-    columns = {c.name.lower(): c.name for c in table.columns}
-    return tuple(dict.fromkeys(columns[n.lower()] for n in names if n.lower() in columns)) or table.primary_key
+    keys = [replace(f, columns=tuple(names.get(c.lower(), c) for c in f.columns)) for f in details.foreign_keys]
+    return replace(details, foreign_keys=tuple(keys))
 
 
 def _with_index(details: TableDetails, index: statements.IndexDef, table: TableId, number: int = 0) -> TableDetails:

@@ -1,13 +1,13 @@
 """PARTITION BY and the clauses of ALTER TABLE about partitions (upstream `pkg/parser/parser.y`).
 
-Kept are the columns that rows are spread by and, where all of it is known here, which rows each partition has.
+Kept is, where all of it is known here, which rows each partition has.
 """
 
 from datetime import datetime
 from typing import Any, cast
 
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
-from ticdc_bridge.schemas.ddl.parser.lexer import QUOTED, STRING, WORD
+from ticdc_bridge.schemas.ddl.parser.lexer import STRING
 from ticdc_bridge.schemas.ddl.parser.statements import Clause, ExchangePartition, NoColumnEffect
 from ticdc_bridge.schemas.ddl.parser.table_elements import table_options
 from ticdc_bridge.schemas.model.partitions import Bound, Limit, Partition, PartitionChange, Partitioning, UnixTime
@@ -15,20 +15,13 @@ from ticdc_bridge.schemas.model.partitions import Bound, Limit, Partition, Parti
 _METHODS = ("HASH", "KEY", "RANGE", "LIST", "SYSTEM_TIME")
 
 
-def partition_by(c: Cursor) -> tuple[tuple[str, ...] | None, Partitioning | None]:
-    """PARTITION BY … with its definitions, if it comes.
-
-    Returns:
-        The names in its columns or its expression: columns, functions, units; None where there is no PARTITION BY. And
-        what it says, None where that is not known.
-    """
+def partition_by(c: Cursor) -> tuple[bool, Partitioning | None]:
+    """PARTITION BY … with its definitions: whether it comes, and what it says, None where that is not known."""
     if not c.accept("PARTITION", "BY"):
-        return None, None
+        return False, None
     partitioning = c.attempt(_partitioning)
-    if partitioning is not None:
-        names = partitioning.columns
-    else:
-        names = _method(c)
+    if partitioning is None:
+        _method(c)
         if c.accept("PARTITIONS"):
             c.integer()
         if c.accept("SUBPARTITION", "BY"):
@@ -39,7 +32,7 @@ def partition_by(c: Cursor) -> tuple[tuple[str, ...] | None, Partitioning | None
             c.skip_parentheses()
     if c.accept("UPDATE", "INDEXES"):
         c.skip_parentheses()
-    return names, partitioning
+    return True, partitioning
 
 
 # ---- which rows each partition has; DdlError for what is not known here
@@ -121,18 +114,16 @@ def _new_partitions(c: Cursor, names: tuple[str, ...] = ()) -> PartitionChange |
     return None if new is None else PartitionChange(names, new)
 
 
-def _method(c: Cursor) -> tuple[str, ...]:
+def _method(c: Cursor) -> None:
     c.accept("LINEAR")
     if (c.accept_any(*_METHODS) or c.fail(*_METHODS[:-1])) == "SYSTEM_TIME":
         if c.accept_any("INTERVAL", "LIMIT"):
             c.skip_expression("PARTITIONS", "(")
-        return ()
+        return
     if c.accept("ALGORITHM", "="):
         c.integer()
     c.accept_any("COLUMNS", "FIELDS")
-    at = c.at
     c.skip_parentheses()
-    words = tuple(str(t.value) for t in c.all[at : c.at] if t.kind in (WORD, QUOTED))  # columns, functions, units
     if c.accept("INTERVAL"):
         c.skip_parentheses()
         while c.accept_any("FIRST", "LAST"):
@@ -140,7 +131,6 @@ def _method(c: Cursor) -> tuple[str, ...]:
             _less_than(c)
         c.accept("NULL", "PARTITION")
         c.accept("MAXVALUE", "PARTITION")
-    return words
 
 
 def _less_than(c: Cursor) -> None:
@@ -216,9 +206,9 @@ def interval_end(c: Cursor) -> Clause:
 
 def partition(c: Cursor) -> Clause:
     """PARTITION BY … | PARTITION p ATTRIBUTES … | PARTITION p options"""
-    columns, partitioning = partition_by(c)
-    if columns is not None:
-        return NoColumnEffect("PARTITION BY", columns, partitioning=partitioning)
+    partitioned, partitioning = partition_by(c)
+    if partitioned:
+        return NoColumnEffect("PARTITION BY", partitioned, partitioning=partitioning)
     c.expect("PARTITION")
     c.name("a partition's name")
     if c.upper == "ATTRIBUTES":

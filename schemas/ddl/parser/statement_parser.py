@@ -125,7 +125,7 @@ def _create_table(c: Cursor, temporary: Temporary) -> statements.Statement:
         return statements.CreateTable(table, like=like, if_not_exists=lenient, temporary=temporary)
     columns, indexes = elements(c) if c.upper == "(" else ((), ())
     options = table_options(c)
-    partitioned_by, partitioning = partitions.partition_by(c)
+    partitioned, partitioning = partitions.partition_by(c)
     if c.mode.shown:  # TTL comes last
         table_options(c)
     while c.accept("SPLIT"):
@@ -136,7 +136,7 @@ def _create_table(c: Cursor, temporary: Temporary) -> statements.Statement:
     else:
         _on_commit(c, temporary)
     return statements.CreateTable(
-        table, columns, indexes, options, None, lenient, temporary, partitioned_by, from_select, partitioning
+        table, columns, indexes, options, None, lenient, temporary, partitioned, from_select, partitioning
     )
 
 

@@ -210,13 +210,13 @@ class ExchangePartition:
 
 @dataclass(frozen=True, slots=True)
 class NoColumnEffect:
-    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words. partitioned_by,
+    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words. partitioned,
     partitioning: of PARTITION BY, see CreateTable. name: of a foreign key or an index. partitions: of ADD PARTITION and
     the like, None where they were not read in full.
     """
 
     what: str
-    partitioned_by: tuple[str, ...] | None = None
+    partitioned: bool = False
     name: str = ""
     partitioning: Partitioning | None = None
     partitions: PartitionChange | None = None
@@ -260,9 +260,9 @@ class FlashbackDatabase:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """temporary: "" or "local" (seen by one session only: it never reaches the history) or "global". partitioned_by:
-    the names in the columns or the expression of PARTITION BY, None where there is none; partitioning: all that it
-    says, None where it was not read in full. from_select: it ends in a SELECT, which TiDB parses and does not do.
+    """temporary: "" or "local" (seen by one session only: it never reaches the history) or "global". partitioned: it
+    has PARTITION BY; partitioning: what that says, None where it was not read in full. from_select: it ends in a
+    SELECT, which TiDB parses and does not do.
     """
 
     table: TableName
@@ -272,7 +272,7 @@ class CreateTable:
     like: TableName | None = None
     if_not_exists: bool = False
     temporary: Literal["", "local", "global"] = ""
-    partitioned_by: tuple[str, ...] | None = None
+    partitioned: bool = False
     from_select: bool = False
     partitioning: Partitioning | None = None
 

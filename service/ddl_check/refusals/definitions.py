@@ -21,6 +21,7 @@ from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, DefaultValue, 
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.values import integer_limits
 
 _MAX_NAME: Final = 64
 _COLLATIONS: Final = frozenset("""
@@ -208,9 +209,6 @@ def _of_options(defined: ColumnDef) -> Iterator[Refusal]:
     kind = named.kind if named else None
     if defined.auto_increment and kind not in _NUMBERS[:3]:
         yield Refusal(1063, f"Incorrect column specifier for column '{defined.name}'")
-    if defined.auto_random and defined.type.name != "bigint":
-        text = f"auto_random option must be defined on `bigint` column, but not on `{defined.type.name}` column"
-        yield Refusal(8216, f"Invalid auto random: {text}")
     fits = kind in (Kind.DATETIME, Kind.TIMESTAMP) and defined.update_digits == (defined.type.length or 0)
     if defined.on_update and not fits:
         yield Refusal(1294, f"Invalid ON UPDATE clause for '{defined.name}' column")
@@ -310,9 +308,6 @@ def of_literal(column: Column, default: DefaultValue, modes: SqlModes) -> Iterat
     if column.type.name in _LOBS:
         if modes.strict or default != DefaultValue("text"):
             yield Refusal(1101, f"BLOB/TEXT/JSON column '{column.name}' can't have a default value")
-    elif kind is Kind.VECTOR:
-        text = "can't have a literal default. Use expression default instead: ((VEC_FROM_TEXT('...')))"
-        yield Refusal(1105, f"VECTOR column '{column.name}' {text}")
     elif default.kind == "now":
         if kind not in (Kind.DATETIME, Kind.TIMESTAMP) or int(default.text or 0) != (column.scale or 0):
             yield _invalid(column.name)
@@ -358,8 +353,7 @@ def _in_range(column: Column, text: str) -> bool:
             return False
         number = number.quantize(Decimal(1).scaleb(-(column.scale or 0)), ROUND_HALF_UP, _EXACT)
     if column.type.kind is Kind.INTEGER:
-        bits = column.type.bits
-        low, high = (0, (1 << bits) - 1) if column.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        low, high = integer_limits(column.type.bits, column.unsigned)
         return low <= number <= high
     if column.length is not None and column.scale is not None:
         return number.copy_abs() < Decimal(10) ** (column.length - column.scale)

@@ -171,22 +171,11 @@ class Alteration:
         return Refusal(1054, f"Unknown column '{name}' in '{self.table.id.table}'")
 
     def of_generated(self, name: str) -> Iterator[Refusal]:
-        """Generated columns that name a column which goes or gets another name."""
+        """Generated columns that name a column which is dropped or gets another name."""
         for entry in self.table.columns:
             names = map(str.lower, generated_names(entry.generated or ""))
             if entry.name.lower() != name.lower() and name.lower() in names:
                 yield Refusal(3108, f"Column '{name}' has a generated column dependency.")
-
-    def of_leaving(self, name: str) -> Iterator[Refusal]:
-        """A column that is dropped or gets another name."""
-        yield from self.of_generated(name)
-        if self.is_partitioned_by(name):
-            text = f"Column '{name}' has a partitioning function dependency and cannot be dropped or renamed"
-            yield Refusal(3855, text)
-
-    def is_partitioned_by(self, name: str) -> bool:
-        names = self.table.details.partitioned_by if self.table.details else None
-        return name.lower() in map(str.lower, names or ())
 
 
 # ---- columns
@@ -223,7 +212,7 @@ def _change_column(alteration: Alteration, clause: ddl.ChangeColumn) -> Iterator
     if defined.name.lower() != old.name.lower():
         if alteration.find(defined.name):
             yield Refusal(1060, f"Duplicate column name '{defined.name}'")
-        yield from alteration.of_leaving(old.name)
+        yield from alteration.of_generated(old.name)
     else:
         for refusal in alteration.of_generated(old.name):
             yield Refusal(3106, f"'{refusal.text}' is not supported for generated columns.")
@@ -260,21 +249,15 @@ def _of_type(old: Column, new: Column, alteration: Alteration, *, auto_random: b
         return
     rewritten = _needs_rewriting(old, new)
     indexed = any(old.name in i.columns for i in alteration.table.indexes)
-    details = alteration.table.details
     unsupported = {
         "this column has primary key flag": rewritten and old.primary_key,
         "column has related generated column": rewritten and not (old.generated is None and new.generated is None),
         "can't set auto_increment": new.auto_increment and not old.auto_increment,
         "can't remove auto_increment without @@tidb_allow_remove_auto_inc enabled":
             old.auto_increment and not new.auto_increment and not auto_random,
-        "can't change the partitioning column, since it would require reorganize all partitions":
-            alteration.is_partitioned_by(old.name) and (old.type.kind, old.unsigned) != (new.type.kind, new.unsigned),
     }  # fmt: skip
     for text in (text for text, is_present in unsupported.items() if is_present):
         yield Refusal(8200, f"Unsupported modify column: {text}")
-    if rewritten and details and details.partitioned_by is not None:
-        text = "Unsupported modify column: table is partition table (TiDB of 2026 takes it)"
-        yield Refusal(8200, text, certain=False)
     before, after = (
         Charset("binary", "binary") if c.type.kind is Kind.BINARY else Charset(c.charset, c.collate) for c in (old, new)
     )
@@ -324,7 +307,7 @@ def _rename_column(alteration: Alteration, clause: ddl.RenameColumn) -> Iterator
         return
     yield from of_column_name(clause.new)
     if clause.old.lower() != clause.new.lower():
-        yield from alteration.of_leaving(clause.old)
+        yield from alteration.of_generated(clause.old)
         if alteration.find(clause.new):
             yield Refusal(1060, f"Duplicate column name '{clause.new}'")
 
@@ -335,7 +318,7 @@ def _drop_column(alteration: Alteration, clause: ddl.DropColumn) -> Iterator[Ref
         if not clause.if_exists:
             yield Refusal(1091, f"Can't DROP '{clause.name}'; check that column/key exists")
         return
-    yield from alteration.of_leaving(old.name)
+    yield from alteration.of_generated(old.name)
     if len(table.columns) == 1:
         yield Refusal(1090, f"can't drop only column {old.name} in table {table.id.table}")
     if any(old.name in i.columns and (i.name == PRIMARY or len(i.columns) > 1) for i in table.indexes):

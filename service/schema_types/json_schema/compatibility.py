@@ -47,8 +47,6 @@ _Found = list[SchemaDifference]
 _Task = Generator[Any, Any, _Found]
 """A comparison: yields those it needs, is sent their results, returns its own."""
 
-_Limited = model.Text | model.Numeric | model.Object | model.Array
-
 
 def incompatibilities(original: model.SchemaLocation, update: model.SchemaLocation, *, lenient: bool = False) -> _Found:
     """Everything that keeps `update` from reading what `original` wrote, or []. Raises ComparisonTooLarge."""
@@ -208,7 +206,7 @@ class _Comparison:
             return []
         return [] if are_bytes(original, update) else self.of("TYPE_CHANGED")
 
-    def limits(self, kind: str, before: _Limited, after: _Limited) -> _Found:
+    def limits(self, kind: str, before: model.Typed, after: model.Typed) -> _Found:
         changes = bounds(ORDER[kind], before.limits, after.limits)
         return [entry for type_, keyword in changes for entry in self.of(type_, keyword)]
 

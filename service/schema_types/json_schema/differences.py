@@ -6,7 +6,7 @@ Differences that never matter (a longer maxLength, a new description …) have n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
@@ -121,12 +121,6 @@ LENIENT: Final = frozenset(
 """Differences that compatibilityPolicy LENIENT accepts besides (upstream schema-registry, `json/diff`)."""
 
 
-def render(type_: str, path: Iterable[str], reader: str, writer: str) -> str:
-    """Confluent's text of one difference, with its unpaired apostrophe."""
-    what = TEXTS[type_].format(path="#/" + "/".join(path), reader=reader, writer=writer)
-    return f'{{errorType:"{type_}", description:"{what}\'}}'
-
-
 # A path is a chain from the last step to the first: (step, rest), so that differences can share its end.
 _Path = tuple[str, Any] | None
 
@@ -152,8 +146,11 @@ class SchemaDifference:
             path = path[1]
 
     def message(self, reader: str, writer: str) -> str:
-        """Confluent's text; `reader` and `writer` are the words "new" and "old" in the order of the direction."""
-        return render(self.type, self.steps(), reader, writer)
+        """Confluent's text, with its unpaired apostrophe; `reader` and `writer` are the words "new" and "old" in the
+        order of the direction.
+        """
+        what = TEXTS[self.type].format(path="#/" + "/".join(self.steps()), reader=reader, writer=writer)
+        return f'{{errorType:"{self.type}", description:"{what}\'}}'
 
 
 ORDER: Final = {

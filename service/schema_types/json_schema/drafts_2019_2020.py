@@ -7,9 +7,8 @@ keyword is a schema of its own, those of one type are merged, the rest becomes a
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from ticdc_bridge.service.schema_types.java_text import dump_json
 from ticdc_bridge.service.schema_types.json_schema import model
-from ticdc_bridge.service.schema_types.json_schema.drafts_4_to_7 import combine_nodes, counts, subschema
+from ticdc_bridge.service.schema_types.json_schema.drafts_4_to_7 import combinations, combine_nodes, counts, subschema
 from ticdc_bridge.service.schema_types.json_schema.fields import Fields
 
 _STRINGS: Final = ("title", "description", "format")
@@ -17,14 +16,13 @@ _BOOLEANS: Final = ("readOnly", "writeOnly", "deprecated")
 _NUMBERS: Final = ("minContains", "maxContains")
 
 # The type that a keyword with a number belongs to.
-_Typed = model.Text | model.Numeric | model.Object | model.Array
-_LIMITS: Final[dict[str, type[_Typed]]] = {
+_LIMITS: Final[dict[str, type[model.Typed]]] = {
     **dict.fromkeys(("minLength", "maxLength"), model.Text),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), model.Numeric),
     **dict.fromkeys(("minProperties", "maxProperties"), model.Object),
     **dict.fromkeys(("minItems", "maxItems"), model.Array),
 }
-_TYPES: Final[dict[str, Callable[[], _Typed | model.Simple]]] = {
+_TYPES: Final[dict[str, Callable[[], model.Typed | model.Simple]]] = {
     "string": model.Text, "integer": lambda: model.Numeric(integer=True), "number": model.Numeric,
     "boolean": lambda: model.Simple("boolean"), "null": lambda: model.Simple("null"), "array": model.Array,
     "object": model.Object,
@@ -35,7 +33,7 @@ _KNOWN: Final = frozenset((*_STRINGS, *_BOOLEANS, *_NUMBERS, *_LIMITS, *model.CR
     unevaluatedProperties pattern prefixItems items contains uniqueItems unevaluatedItems
 """.split()))  # fmt: skip
 """The keywords that json-sKema knows."""
-_N = TypeVar("_N", bound=_Typed)
+_N = TypeVar("_N", bound=model.Typed)
 
 
 def build(fields: Fields) -> model.Node:
@@ -70,7 +68,7 @@ class _SchemaNodes:
     def __init__(self, fields: Fields) -> None:
         self.fields = fields
         self.nodes: list[model.Node] = []
-        self.of_type: dict[type[model.Node], _Typed] = {}
+        self.of_type: dict[type[model.Node], model.Typed] = {}
 
     def node_for(self, kind: type[_N]) -> _N:
         """The node that keywords of a type belong to; also one that `type` names among others."""
@@ -89,18 +87,10 @@ class _SchemaNodes:
             self.nodes.append(model.Ref(self.fields.resolve_reference(dynamic)))
 
     def combinations(self) -> None:
-        fields = self.fields
-        if "enum" in fields.raw:
-            self.nodes.append(model.Values("enum", frozenset(map(dump_json, fields.array("enum")))))
-        if "const" in fields.raw:
-            self.nodes.append(model.Values("const", frozenset({dump_json(fields.raw["const"])})))
-        self.nodes += [model.Combined(key, fields.schemas(key)) for key in model.CRITERIA if key in fields.raw]
-        negated = fields.schema("not")
-        if negated is not None:
-            self.nodes.append(model.Not(negated))
-        if "if" in fields.raw:
+        self.nodes += combinations(self.fields)
+        if "if" in self.fields.raw:
             for keyword in ("if", "then", "else"):
-                fields.schema(keyword)
+                self.fields.schema(keyword)
             self.nodes.append(model.Simple("conditional"))
 
     def types(self) -> None:

@@ -38,17 +38,7 @@ def build(fields: Fields) -> model.Node:
             fields.boolean(keyword)
     if "$ref" in fields.raw:
         return model.Ref(fields.target())
-    nodes: list[model.Node] = []
-    if "enum" in fields.raw:
-        nodes.append(model.Values("enum", frozenset(map(dump_json, fields.array("enum")))))
-    nodes += [
-        model.Combined(criterion, fields.schemas(criterion)) for criterion in model.CRITERIA if criterion in fields.raw
-    ]
-    negated = fields.schema("not")
-    if negated is not None:
-        nodes.append(model.Not(negated))
-    if draft != DRAFT_4 and "const" in fields.raw:
-        nodes.append(model.Values("const", frozenset({dump_json(fields.raw["const"])})))
+    nodes = combinations(fields)
     used: set[str] = set()  # the keywords of the types that `type` names
     type_ = fields.raw.get("type", "")
     if isinstance(type_, list):
@@ -64,6 +54,20 @@ def build(fields: Fields) -> model.Node:
         # Unknown to these drafts, but Confluent compares the numbers all the same.
         node.limits |= counts(fields)
     return node
+
+
+def combinations(fields: Fields) -> list[model.Node]:
+    """What `enum`, `const`, the combinations and `not` say, in any draft."""
+    nodes: list[model.Node] = []
+    if "enum" in fields.raw:
+        nodes.append(model.Values("enum", frozenset(map(dump_json, fields.array("enum")))))
+    if "const" in fields.raw and fields.location.document.draft != DRAFT_4:
+        nodes.append(model.Values("const", frozenset({dump_json(fields.raw["const"])})))
+    nodes += [model.Combined(key, fields.schemas(key)) for key in model.CRITERIA if key in fields.raw]
+    negated = fields.schema("not")
+    if negated is not None:
+        nodes.append(model.Not(negated))
+    return nodes
 
 
 def combine_nodes(location: model.SchemaLocation, nodes: list[model.Node]) -> model.Node:

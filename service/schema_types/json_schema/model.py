@@ -257,6 +257,8 @@ class Array(Node):
     unique: bool = False
 
 
+Typed = Text | Numeric | Object | Array
+
 _ALWAYS_SILENT: Final = frozenset(
     {("additionalProperties", "true"), ("uniqueItems", "false"), ("required", "[]")}
     | {("properties", "{}"), ("patternProperties", "{}")}

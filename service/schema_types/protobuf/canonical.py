@@ -225,7 +225,9 @@ class _Printer:
             self.block(f"{label}group {group.name} = {group.tag}", sections)
 
     def ranges(self, keyword: str, statements: Sequence[Sequence[_Value]]) -> None:
-        for values in statements if self.scope is None else split_values(statements):
+        if self.scope is not None:  # every value as a statement of its own: numbers by their start, then names
+            statements = sorted(((value,) for values in statements for value in values), key=_order)
+        for values in statements:
             self.lines.add(f"{keyword} {', '.join(map(self.range_text, values))};")
 
     def range_text(self, value: int | str | model.Span) -> str:
@@ -271,12 +273,8 @@ class _Printer:
             self.lines.add("};")
 
 
-def split_values(statements: Sequence[Sequence[_Value]]) -> list[tuple[_Value]]:
-    """Every value as a statement of its own: numbers by their start, then names."""
-    return sorted(((value,) for values in statements for value in values), key=lambda entry: range_order(entry[0]))
-
-
-def range_order(value: int | str | model.Span) -> tuple[int, str]:
+def _order(values: Sequence[int | str | model.Span]) -> tuple[int, str]:
+    (value,) = values
     if isinstance(value, str):
         return _MAX_INT, value
     return (value.first, f"{value.first}..{value.last}") if isinstance(value, model.Span) else (value, str(value))

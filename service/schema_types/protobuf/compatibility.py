@@ -71,12 +71,6 @@ class ProtobufIncompatibility:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedSchema:
-    file: File
-    types: DeclaredNames
-
-
-@dataclass(frozen=True, slots=True)
 class _Position:
     """Where the comparison is: the scope in both schemas, and the path to report."""
 
@@ -91,18 +85,20 @@ class _Position:
         return _Position(self.old, self.new, (*self.path, *map(str, pieces)))
 
 
-def incompatibilities(old: ComparedSchema, new: ComparedSchema) -> list[ProtobufIncompatibility]:
+def incompatibilities(
+    old: File, old_types: DeclaredNames, new: File, new_types: DeclaredNames
+) -> list[ProtobufIncompatibility]:
     """What keeps `new` from reading what `old` wrote; [] when nothing does. At most 1000.
 
     Raises ValueError for schemas that can't be compared: types nested in one another beyond all bounds, a map entry
     without its value.
     """
-    comparison = _Comparison(old.types, new.types)
+    comparison = _Comparison(old_types, new_types)
     problems: list[ProtobufIncompatibility] = []
-    if old.file.package != new.file.package:
+    if old.package != new.package:
         problems.append(ProtobufIncompatibility("PACKAGE_CHANGED", ()))
-    at = _Position(old.types.scope(old.file.package), new.types.scope(new.file.package), ())
-    return (problems + comparison.types(at, old.file.types, new.file.types))[:_MAX_FOUND]
+    at = _Position(old_types.scope(old.package), new_types.scope(new.package), ())
+    return (problems + comparison.types(at, old.types, new.types))[:_MAX_FOUND]
 
 
 class _Comparison:

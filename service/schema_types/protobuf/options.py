@@ -54,14 +54,12 @@ class OptionPrinter:
         name = f"({option.name})" if option.parenthesized else option.name
         value = option.value
         match option.kind, value:
-            case "string", str():
-                return f'{name} = "{escape_text(value)}"'
+            case ("string", str()) | ("map", dict()):
+                return f"{name} = {self._value(value)}"
             case "number", str():
                 return f"{name} = {self._number(value)}"
             case "option", model.Option():
                 return f"{name}.{self.text(value)}"
-            case "map", dict():
-                return f"{name} = {self._value(value)}"
             case "list", list():
                 return f"{name} = {self.bracket_values(value)}"
         return f"{name} = {value}"

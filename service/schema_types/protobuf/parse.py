@@ -5,11 +5,12 @@ What Confluent loses we lose too: comments, and weak imports.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 from ticdc_bridge.service.schema_types.protobuf import model
 from ticdc_bridge.service.schema_types.protobuf.tokens import MAX_DEPTH, TokenReader
 
+T = TypeVar("T")
 _LABELS: Final = ("optional", "required", "repeated")
 MAX_PACKAGE_NAMES: Final = 100
 
@@ -106,11 +107,23 @@ class _Parser(TokenReader):
         self.require("{")
         return name
 
-    def statements(self, *, digit_first: bool = True) -> Iterator[tuple[int, str]]:
-        """Each statement up to the closing `}`: where it starts, and its first word, which is read."""
+    def statements(
+        self, options: list[model.Option], reserved: list[model.Reserved], *, digit_first: bool = True
+    ) -> Iterator[tuple[int, str]]:
+        """Each statement up to the closing `}`: where it starts, and its first word, which is read.
+
+        options, reserved: get those that are an option or reserve something, and are not given out.
+        """
         while not self.accept("}"):
-            if not self.accept(";"):
-                yield self.pos, self.word(digit_first=digit_first)
+            if self.accept(";"):
+                continue
+            start, word = self.pos, self.word(digit_first=digit_first)
+            if word == "option":
+                options.append(self.option_declaration())
+            elif word == "reserved":
+                reserved.append(self.reserved(start))
+            else:
+                yield start, word
 
     def message(self) -> model.Message:
         self.depth += 1
@@ -118,18 +131,15 @@ class _Parser(TokenReader):
             self.fail(f"more than {MAX_DEPTH} levels of messages")
         result = model.Message(self.open())
         into: dict[str, Callable[[], None]] = {
-            "option": lambda: result.options.append(self.option_declaration()),
             "message": lambda: result.types.append(self.message()),
             "enum": lambda: result.types.append(self.enum()),
             "extend": lambda: result.extends.append(self.extend()),
             "oneof": lambda: result.oneofs.append(self.oneof()),
             "extensions": lambda: result.extensions.append(self.extensions()),
         }
-        for start, word in self.statements():
+        for start, word in self.statements(result.options, result.reserved):
             if word in into:
                 into[word]()
-            elif word == "reserved":
-                result.reserved.append(self.reserved(start))
             else:
                 field = self.field(start, word)
                 (result.groups if isinstance(field, model.Group) else result.fields).append(field)  # type: ignore[arg-type]
@@ -138,31 +148,21 @@ class _Parser(TokenReader):
 
     def extend(self) -> model.Extend:
         result = model.Extend(self.open())
-        for start, word in self.statements():
-            if word == "option":
-                self.option_declaration()
-            elif word == "reserved":
-                self.reserved(start)
-            else:
-                field = self.field(start, word)
-                if isinstance(field, model.Field):
-                    result.fields.append(field)
+        for start, word in self.statements([], []):
+            field = self.field(start, word)
+            if isinstance(field, model.Field):
+                result.fields.append(field)
         return result
 
     def enum(self) -> model.Enum:
         result = model.Enum(self.open())
-        for start, word in self.statements(digit_first=False):
-            if word == "option":
-                result.options.append(self.option_declaration())
-            elif word == "reserved":
-                result.reserved.append(self.reserved(start))
-            else:
-                self.require("=")
-                tag = self.integer()
-                options = tuple(self.options())
-                self.require(";")
-                self.end_declaration()
-                result.constants.append(model.Constant(word, tag, options))
+        for _, word in self.statements(result.options, result.reserved, digit_first=False):
+            self.require("=")
+            tag = self.integer()
+            options = tuple(self.options())
+            self.require(";")
+            self.end_declaration()
+            result.constants.append(model.Constant(word, tag, options))
         return result
 
     def field(self, start: int, word: str) -> model.Field | model.Group:
@@ -228,6 +228,12 @@ class _Parser(TokenReader):
                 result.fields.append(self.rest_of_field(None, self.data_type(word)))
         return result
 
+    def listed(self, read: Callable[[], T]) -> tuple[T, ...]:
+        values = [read()]
+        while self.accept(","):
+            values.append(read())
+        return tuple(values)
+
     def number_or_span(self, start: int, separators: str) -> int | model.Span:
         first = self.integer()
         if self.peek() in separators:
@@ -241,36 +247,23 @@ class _Parser(TokenReader):
         return model.Span(first, self.integer())
 
     def reserved(self, start: int) -> model.Reserved:
-        values: list[int | str | model.Span] = []
-        while True:
-            values.append(self.quoted_string() if self.peek() in "\"'" else self.number_or_span(start, ",;"))
-            if not self.accept(","):
-                break
+        values = self.listed(lambda: self.quoted_string() if self.peek() in "\"'" else self.number_or_span(start, ",;"))
         self.require(";")
         self.end_declaration()
-        return tuple(values)
+        return values
 
     def extensions(self) -> model.Extensions:
-        values: list[int | model.Span] = []
-        while True:
-            values.append(self.number_or_span(self.pos, ",;["))
-            if not self.accept(","):
-                break
+        values = self.listed(lambda: self.number_or_span(self.pos, ",;["))
         self.options()
         self.require(";")
-        return tuple(values)
+        return values
 
     def service(self) -> model.Service:
         result = model.Service(self.open())
-        for start, word in self.statements():
-            if word == "option":
-                result.options.append(self.option_declaration())
-            elif word == "rpc":
-                result.rpcs.append(self.rpc(start))
-            elif word == "reserved":
-                self.reserved(start)
-            else:
+        for start, word in self.statements(result.options, []):
+            if word != "rpc":
                 self.fail(f"unexpected label: {word}", start)
+            result.rpcs.append(self.rpc(start))
         return result
 
     def rpc(self, start: int) -> model.Rpc:
@@ -283,13 +276,8 @@ class _Parser(TokenReader):
         if not self.accept("{"):
             self.require(";")
             return result
-        for start, word in self.statements():
-            if word == "option":
-                result.options.append(self.option_declaration())
-            elif word == "reserved":
-                self.reserved(start)
-            else:
-                self.fail(f"unexpected label: {word}", start)
+        for start, word in self.statements(result.options, []):
+            self.fail(f"unexpected label: {word}", start)
         return result
 
     def rpc_type(self) -> tuple[str, bool]:

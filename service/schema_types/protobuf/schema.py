@@ -14,7 +14,7 @@ from ticdc_bridge.service.schema_types.base import (
 )
 from ticdc_bridge.service.schema_types.protobuf import tags
 from ticdc_bridge.service.schema_types.protobuf.canonical import text_of
-from ticdc_bridge.service.schema_types.protobuf.compatibility import ComparedSchema, incompatibilities
+from ticdc_bridge.service.schema_types.protobuf.compatibility import incompatibilities
 from ticdc_bridge.service.schema_types.protobuf.descriptor import (
     check_descriptor,
     from_base64,
@@ -91,7 +91,7 @@ class ProtobufSchema:
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         old = cast(ProtobufSchema, writer)
         try:
-            problems = incompatibilities(ComparedSchema(old.file, old.types()), ComparedSchema(self.file, self.types()))
+            problems = incompatibilities(old.file, old.types(), self.file, self.types())
         except ValueError as error:
             return [f"Unexpected exception during compatibility check: {error}"]
         return [problem.message(reader_word, writer_word) for problem in problems]

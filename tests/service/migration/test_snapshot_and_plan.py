@@ -3,6 +3,7 @@
 import argparse
 import json
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,8 @@ from ticdc_bridge.service.migration.plan import (
     with_contents,
 )
 from ticdc_bridge.service.migration.snapshot import (
-    SchemaComparison,
     Snapshot,
+    are_alike,
     order_by_references,
     parse_versions,
     snapshot_of,
@@ -256,7 +257,7 @@ def test_conflicts_are_found_all_at_once(registry: Registry) -> None:
         schema("taken", 1, 9, '"bytes"'), schema("same", 1, 10, '"string"'),
         record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"), record("MODE", {"mode": "IMPORT"}),
     )  # fmt: skip
-    plan = plan_merge(source, target, alike=SchemaComparison(registry, source, target))
+    plan = plan_merge(source, target, alike=partial(are_alike, registry, source, target))
     assert [conflict.kind for conflict in plan.conflicts] == [
         OTHER_SCHEMA,
         OTHER_ID,
