@@ -115,7 +115,7 @@ class ReconcileJob:
         if self.sample and (self.mends or self.source.startswith(PREFIX)):
             raise SetupError("USAGE", details="reconcile --sample goes with --tidb, and without --repair")
         check_is_lines("--out", self.out, "reconcile", or_stdout=True)
-        check_folders(self.out)
+        check_folders({"--out": self.out})
 
     @property
     def zone(self) -> str:

@@ -38,6 +38,7 @@ class Maintain(SparkConf):
         for text in self.table_at:
             if (location := table_location_of(text)) is None:
                 raise SetupError("USAGE", details=f"--table-at {text}: write delta:PATH or iceberg:CATALOG.DB.TABLE")
+            tables.check_engine(self.engine, location.format)  # before Spark starts
             locations[text] = location
         keep, days = seconds(self.keep, "--keep"), None
         if self.keep_changes is not None:

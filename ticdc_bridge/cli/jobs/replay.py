@@ -38,7 +38,9 @@ Exit codes:
     source: str = option(INPUT, "FILE|kafka:TOPIC|TABLE", "Dead letters.", "--in", default=...)
     out: str = option(OUTPUT, "FILE|-|kafka:TOPIC|kafka:", "Where to send the messages.", default=...)
     reason: list[str] = option(INPUT, "CODE", "Only dead letters with this reason (repeatable).", default=[])
-    since: str | None = option(INPUT, "TIME", "Only from this time on: 2026-11-20T08:00:00Z, or ms since 1970.")
+    since: int | None = option(
+        INPUT, "TIME", "Only from this time on: 2026-11-20T08:00:00Z, or ms since 1970.", parser=milliseconds
+    )
     max_attempts: int = option(INPUT, "N", "Leave out messages that failed this often.", min=1, default=3)
     from_offset: str = FROM_OFFSET
     json: bool = AS_JSON
@@ -59,7 +61,7 @@ Exit codes:
                 raise SetupError("USAGE", details=details)
         kafka, settings = kafka_of(self), spark_settings(self, table_location_of(self.source) is not None, self.source)
         check_different({"--in": self.source, "--out": self.out})
-        choice = LetterFilter(frozenset(self.reason), milliseconds("--since", self.since), self.max_attempts)
+        choice = LetterFilter(frozenset(self.reason), self.since, self.max_attempts)
         done = replay(_letters(self.source, kafka, settings), choice, message_sink(self.out, kafka))
         edges = [lineage.edge(topic, rows) for topic, rows in sorted(done.topics.items(), key=repr)]
         lineage.send(
