@@ -72,11 +72,12 @@ def _changefeeds(feeds: Iterable[Mapping[str, Any]], trackers: Iterable[Mapping[
 def jobs_of(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Jobs that reported their lineage, the one seen last first. waiting: messages of its topics, where it said.
     failed: messages of its newest run, errors: how many by code, and dead: where they went. stopped: what ended it.
+    set_aside: tables that can't go on.
     """
     jobs: dict[str, dict[str, Any]] = {}
     for edge in edges:
         start = {"commands": set(), "targets": set(), "rows": 0, "last": 0, "newest": None, "waiting": {},
-                 "failed": None, "dead": None, "errors": {}, "stopped": None}  # fmt: skip
+                 "failed": None, "dead": None, "errors": {}, "stopped": None, "set_aside": (0, "")}  # fmt: skip
         job = jobs.setdefault(edge["job"], {"name": edge["job"], **start})
         job["commands"].add(edge["command"])
         job["targets"].add(edge["target"])
@@ -84,11 +85,14 @@ def jobs_of(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if edge["last"] >= job["last"]:
             job |= {name: edge[name] for name in ("last", "failed", "stopped")}
             job |= {"dead": edge["dead_letter"], "errors": edge["errors"] or {}}
+        if edge["positions"]:
+            job["set_aside"] = max(job["set_aside"], (edge["last"], edge["set_aside"] or ""))
         if edge["newest_commit_ts"] is not None:
             job["newest"] = max(job["newest"] or 0, edge["newest_commit_ts"])
         if edge["waiting"] is not None and edge["last"] >= job["waiting"].get(edge["topic"], (0, 0))[0]:
             job["waiting"][edge["topic"]] = (edge["last"], edge["waiting"])
     for job in jobs.values():
+        job["set_aside"] = job["set_aside"][1]
         job["waiting"] = sum(count for _, count in job["waiting"].values()) if job["waiting"] else None
     return sorted(jobs.values(), key=lambda job: (-job["last"], job["name"]))
 
@@ -138,6 +142,9 @@ def _attention(
             yield Attention("warning", f"Job {job['name']}", f"{number_of(job['waiting'], 'message')} waiting", path)
         if job["stopped"]:
             yield Attention("problem", f"Job {job['name']}", f"stopped by an error: {job['stopped']}", path)
+        if job["set_aside"]:
+            text = f"tables are set aside, and their changes wait: {job['set_aside']}"
+            yield Attention("problem", f"Job {job['name']}", text, path, "The page says why, and what to load.")
         if failed := job["failed"]:
             text = f"{number_of(failed, 'message')} failed in its newest run"
             text += f"; they are in {dead}" if dead else ""

@@ -37,7 +37,7 @@ async def show(request: Request) -> Response:
     feeds = await api.need("history", "changefeeds")
     values: dict[str, Any] = {
         "db": db, "table": table, "jobs": jobs, "topics": topics, "lags": lags, "compared": compared,
-        "verdict": _verdict(jobs, lags, (compared or {}).get("different") or 0),
+        "verdict": _verdict(edges, jobs, lags, (compared or {}).get("different") or 0),
         "targets": sorted({edge["target"].replace("{schema}", db).replace("{table}", table) for edge in edges}),
         "newest": max((job["newest"] or 0 for job in jobs), default=0),
         "version": max(edge["table_version"] or 0 for edge in edges),
@@ -63,11 +63,17 @@ def _lags(job: str, reported: Iterable[Mapping[str, Any]], ends: Mapping[str, Ap
 
 
 def _verdict(
-    jobs: Sequence[Mapping[str, Any]], lags: Sequence[Mapping[str, Any]], different: int
-) -> tuple[str, str, str]:
-    """The answer to "is it up to date?": its class, the answer, and why. different: rows, when last compared."""
+    edges: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]], lags: Sequence[Mapping[str, Any]],
+    different: int,
+) -> tuple[str, str, str]:  # fmt: skip
+    """The answer to "is it up to date?": its class, the answer, and why. edges: the table's. different: rows, when last
+    compared.
+    """
     if stopped := [f"Job {job['name']} was stopped by an error: {job['stopped']}" for job in jobs if job["stopped"]]:
         return "bad", "No.", " ".join(stopped)
+    aside = {name.lower() for job in jobs for name in job["set_aside"].split(", ")}
+    if why := [e["set_aside"] for e in edges if e["set_aside"] and f"{e['db']}.{e['table']}".lower() in aside]:
+        return "bad", "No.", f"It is set aside, and its changes wait: {why[-1]}"
     waiting = [lag["waiting"] for lag in lags]
     if any(waiting):
         return "note", "Not yet.", f"Not read yet: {number_of(sum(filter(None, waiting)), 'message')} of its topics."
