@@ -81,7 +81,7 @@ def print_summary(command: str, summary: Summary, table: TableId | None = None, 
     for text in summary.warnings(table):
         print(f"warning: {text}", file=sys.stderr)
     if as_json:
-        print_counts(command, summary.counts() | {"exit_code": summary.exit_code}, as_json)
+        print_counts(command, summary.counts(), as_json, summary.exit_code)
         return
     print_lines(command, summary.lines())
     for line in table_lines(command, summary.tables):
@@ -94,11 +94,11 @@ def print_lines(command: str, lines: Iterable[str]) -> None:
         print(text, file=sys.stderr)
 
 
-def print_counts(command: str, counts: Mapping[str, Any], as_json: bool) -> None:
-    """Counts on stderr: a line each, or one JSON object with `_` for blanks."""
+def print_counts(command: str, counts: Mapping[str, Any], as_json: bool, exit_code: int) -> None:
+    """Counts on stderr: a line each, or one JSON object with `_` for blanks, and the exit code."""
     if as_json:
         numbers = {name.replace(" ", "_"): n for name, n in counts.items()}
-        print(json_line({"command": command, **numbers}), file=sys.stderr)
+        print(json_line({"command": command, **numbers, "exit_code": exit_code}), file=sys.stderr)
     else:
         print_lines(command, [f"{name} {count}" for name, count in counts.items()])
 

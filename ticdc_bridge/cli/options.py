@@ -172,27 +172,17 @@ def seconds(text: str | float) -> float:
     """5s, 500ms, 10m, 36h, 7d → seconds; without a unit they are seconds. ValueError."""
     match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m|h|d)?", str(text))
     if not match:
-        raise ValueError(f"{text}: a time such as 500ms, 5s, 10m, 36h or 7d is needed")
+        raise ValueError(f"{text}: 5s, 500ms, 10m, 36h or 7d is needed")
     return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}[match[2]]
 
 
-def milliseconds(text: str) -> int:
-    """A time as ms since 1970. ValueError."""
-    if re.fullmatch(r"\d{1,15}", text):
-        return int(text)
+def tso(text: str) -> int:
+    """A TSO; of a time, or of ms since 1970, the last one of its millisecond. ValueError."""
+    if re.fullmatch(r"\d{1,19}", text):
+        return int(text) if len(text) > 15 else ((int(text) + 1) << 18) - 1
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text}: 2026-11-20T08:00:00Z (UTC without a zone) or ms since 1970 is needed") from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def tso(text: str) -> int:
-    """A TSO, or the last one of a time's millisecond. ValueError."""
-    if re.fullmatch(r"\d{16,19}", text):
-        return int(text)
-    try:
-        return ((milliseconds(text) + 1) << 18) - 1
-    except ValueError:
-        needed = "a TSO (SELECT @@tidb_current_ts in a transaction) or a time such as 2026-11-20T08:00:00Z is needed"
+        needed = "a time such as 2026-11-20T08:00:00Z or a TSO (in TiDB: BEGIN; SELECT @@tidb_current_ts) is needed"
         raise ValueError(f"{text}: {needed}") from None
+    return ((round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000) + 1) << 18) - 1

@@ -30,9 +30,9 @@ class At(SparkConf):
     consistent: str | None = option(INPUT, "TABLE", "The table that merge --consistent writes.")
     lake: str | None = option(INPUT, "TABLE", "One table: a current table, row versions or a changelog.")
     time: int | None = option(
-        INPUT, "TIME", "The time: 2026-11-26T10:00:00Z (UTC without a zone), or ms since 1970.", parser=tso
-    )
-    commit_ts: int | None = option(INPUT, "N", "The commit_ts, instead of a time.", parser=tso)
+        INPUT, "TSO|TIME", "The commit_ts, or the time: 2026-11-26T10:00:00Z (UTC without a zone), or ms since 1970.",
+        "--time", "--commit-ts", parser=tso
+    )  # fmt: skip
     tables: list[str] = option(INPUT, "PATTERNS", "Only these tables, by TiDB's table filter (repeatable).", default=[])
     format: Literal["text", "json", "sql"] = option(
         OUTPUT, None, "For people (text), programs (json), or SQL alone.", "--format-out", "--format", default="text"
@@ -52,16 +52,13 @@ class At(SparkConf):
         if location is None or (self.consistent and self.lake):
             details = "which table? Give --consistent TABLE or --lake TABLE (delta:PATH or iceberg:CATALOG.DB.TABLE)"
             raise SetupError("USAGE", details=details)
-        if self.time is not None and self.commit_ts is not None:
-            raise SetupError("USAGE", details="--time and --commit-ts are two times: give one of them")
-        commit_ts = self.commit_ts if self.time is None else self.time
         settings, choice = spark_settings(self, True, text), TableChoice.of(self.tables or ["*.*"])
         spark = tables.session(settings, [location.format], by=AUTO)
         if self.consistent is not None:
-            readings = read_points(spark, location, commit_ts)
+            readings = read_points(spark, location, self.time)
             self._print([r for r in readings if choice.takes(TableId(*r.table.split(".", 1)))])
         else:
-            self._print([read_commits(spark, location, commit_ts)])
+            self._print([read_commits(spark, location, self.time)])
         return 0
 
     def _print(self, readings: list[Reading]) -> None:

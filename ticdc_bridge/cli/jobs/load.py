@@ -109,8 +109,8 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
         print_tables("load", session(), job, out, [table.table.id for table in load_job.tables])
         counts = {"tso": load_job.tso, "rows": done.rows, "written": done.written, "newer in the table": done.newer,
                   "removed": done.removed, "errors": done.errors}  # fmt: skip
-        print_counts("load", counts, self.json)
-        return 1 if done.errors else 0
+        print_counts("load", counts, self.json, code := int(done.errors > 0))
+        return code
 
     def _check_handover(self, tso: int) -> None:
         """SetupError STOPPED where the topics of --in lack changes from after the TSO."""
