@@ -109,6 +109,6 @@ _BY_CLASS: tuple[tuple[type[BaseException], Callable[[Any], str]], ...] = (
 """The first class that fits gives the words: subclasses of ValueError stand before it."""
 
 
-def number_of(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
     """`1 message`, `2 messages`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"

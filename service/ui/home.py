@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from fastapi import Request, Response
 
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
-from ticdc_bridge.schemas.model.reasons import number_of
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, ApiError, ListView, PageRouter, duration, page, segment
 from ticdc_bridge.service.ui.topics import problem_of
 
@@ -118,18 +118,18 @@ def _attention(
             text = "no watermark has come yet: DDL waits for one before it counts"
             yield Attention("warning", of, text, path, "Some formats need enable-tidb-extension for watermarks.")
         if waiting > _MANY_MESSAGES:
-            yield Attention("warning", of, f"{number_of(waiting, 'message')} not read yet", path)
+            yield Attention("warning", of, f"{counted(waiting, 'message')} not read yet", path)
         for code, count in sorted(tracker["errors"].items()):
-            text = f"{number_of(count, 'message')} could not be read: {code}"
+            text = f"{counted(count, 'message')} could not be read: {code}"
             topic = f"/ui/topics/{segment(tracker['topics'][0])}" if len(tracker["topics"]) == 1 else ""
             yield Attention("problem", of, text, topic)
     for feed in feeds:
         of, path = f"Changefeed {feed['changefeed']}", _tables_path(feed["changefeed"])
         if failed := feed["events"]["failed"]:
-            text = f"{number_of(failed, 'DDL statement')} could not be applied"
+            text = f"{counted(failed, 'DDL statement')} could not be applied"
             yield Attention("problem", of, text, path, "Describe the tables by a snapshot: history snapshot.")
         if feed["drift"]:
-            text = f"{number_of(feed['drift'], 'contradiction')} between rows and history (drift)"
+            text = f"{counted(feed['drift'], 'contradiction')} between rows and history (drift)"
             yield Attention("problem", of, text, path)
     for tracker in trackers:
         for finding in tracker["findings"] or ():
@@ -139,21 +139,21 @@ def _attention(
     for job in jobs:
         path, dead = f"/ui/lineage?job={segment(job['name'])}", job["dead"] or ""
         if (job["waiting"] or 0) > _MANY_MESSAGES:
-            yield Attention("warning", f"Job {job['name']}", f"{number_of(job['waiting'], 'message')} waiting", path)
+            yield Attention("warning", f"Job {job['name']}", f"{counted(job['waiting'], 'message')} waiting", path)
         if job["stopped"]:
             yield Attention("problem", f"Job {job['name']}", f"stopped by an error: {job['stopped']}", path)
         if job["set_aside"]:
             text = f"tables are set aside, and their changes wait: {job['set_aside']}"
             yield Attention("problem", f"Job {job['name']}", text, path, "The page says why, and what to load.")
         if failed := job["failed"]:
-            text = f"{number_of(failed, 'message')} failed in its newest run"
+            text = f"{counted(failed, 'message')} failed in its newest run"
             text += f"; they are in {dead}" if dead else ""
             if dead.startswith(TOPIC):
                 path = f"/ui/dead-letters/{segment(dead.removeprefix(TOPIC))}"
             yield Attention("problem", f"Job {job['name']}", text, path)
     for entry in dead_topics:
         if count := entry["messages"]:
-            text = f"{number_of(count, 'dead letter')} (letters sent again stay too)"
+            text = f"{counted(count, 'dead letter')} (letters sent again stay too)"
             path = f"/ui/dead-letters/{segment(entry['topic'])}"
             yield Attention("warning", f"Topic {entry['topic']}", text, path)
 

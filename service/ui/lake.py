@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from ticdc_bridge.schemas.model.reasons import number_of
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.service.ui.home import jobs_of
 from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, PageRouter, page, path_parameter
 from ticdc_bridge.service.ui.topics import problem_of
@@ -76,11 +76,11 @@ def _verdict(
         return "bad", "No.", f"It is set aside, and its changes wait: {why[-1]}"
     waiting = [lag["waiting"] for lag in lags]
     if any(waiting):
-        return "note", "Not yet.", f"Not read yet: {number_of(sum(filter(None, waiting)), 'message')} of its topics."
+        return "note", "Not yet.", f"Not read yet: {counted(sum(filter(None, waiting)), 'message')} of its topics."
     if failed := sum(job["failed"] or 0 for job in jobs):
-        return "bad", "Not with all rows.", f"{number_of(failed, 'message')} failed in the newest run of its jobs."
+        return "bad", "Not with all rows.", f"{counted(failed, 'message')} failed in the newest run of its jobs."
     if different:
-        return "bad", "Not with all rows.", f"reconcile found {number_of(different, 'row')} not equal to TiDB's."
+        return "bad", "Not with all rows.", f"reconcile found {counted(different, 'row')} not equal to TiDB's."
     if not waiting or None in waiting:
         return "note", "Not known.", "How far its jobs are in each partition is not known: see below."
     return "good", "Yes.", "Its jobs have read every message that its topics have now."

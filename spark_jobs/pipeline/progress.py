@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from ticdc_bridge.schemas.model.event import tso_physical_ms
-from ticdc_bridge.schemas.model.reasons import number_of
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableProgress
@@ -110,7 +110,7 @@ def batch_line(command: str, number: int, summary: Summary, lag: int | None, rat
     pieces = [f"in {summary.messages}", f"out {summary.out}", f"dead {summary.errors.total() - summary.dropped}"]
     pieces[-1] += f" ({dead})" if dead else ""
     pieces += [f"skipped {skipped}"] * bool(skipped) + [f"dropped {summary.dropped}"] * bool(summary.dropped)
-    pieces += [f"set aside {number_of(len(summary.set_aside), 'table')}"] * bool(summary.set_aside)
+    pieces += [f"set aside {counted(len(summary.set_aside), 'table')}"] * bool(summary.set_aside)
     pieces += [f"held {summary.held}"] * bool(summary.held)
     pieces += [f"lag {'unknown' if lag is None else lag}", f"{rate:,.0f}/s"]
     return f"{command}: batch {number}: " + ", ".join(pieces)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
-from ticdc_bridge.schemas.model.reasons import number_of
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.table import DefinitionMismatch, TableId
 from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder
 
@@ -135,7 +135,7 @@ class Summary:
         if self.flags:
             lines.append(f"flags {self.flags.total()}" + _list_counts(self.flags))
         lines += [
-            f"set aside {name}: {number_of(rows, 'change')} waiting: {why}"
+            f"set aside {name}: {counted(rows, 'change')} waiting: {why}"
             for name, (rows, why) in self.set_aside.items()
         ]
         return lines
@@ -152,9 +152,9 @@ class Summary:
             return texts
         if table is not None and not any(TableId(db, name).folded == table.folded for _, db, name, *_ in self.used):
             reasons = self._list_tables() or self._list_reasons()
-            texts.append(f"table {table}: no rows in {number_of(self.messages, 'message')}: {reasons}")
+            texts.append(f"table {table}: no rows in {counted(self.messages, 'message')}: {reasons}")
         elif not (self.rows and (self.out or self.skipped[REPEATED])):
-            texts.append(f"no rows in {number_of(self.messages, 'message')}: {self._list_reasons()}")
+            texts.append(f"no rows in {counted(self.messages, 'message')}: {self._list_reasons()}")
         return texts
 
     def new_mismatches(self, earlier: Summary) -> list[str]:
@@ -179,7 +179,7 @@ class Summary:
 
 def mismatch_warning(text: str, count: int) -> str:
     """The warning about rows that were read without their definition. text: of a DefinitionMismatch."""
-    rows = f"{number_of(count, 'row')} {'was' if count == 1 else 'were'}"
+    rows = f"{counted(count, 'row')} {'was' if count == 1 else 'were'}"
     return f"{text}; {rows} read without the definition: give the one that was in force ({Hint.DDL}, {Hint.HISTORY})"
 
 

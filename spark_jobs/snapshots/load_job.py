@@ -19,7 +19,7 @@ from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.reasons import number_of
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, check_different, check_is_lines, table_location_of
@@ -109,7 +109,7 @@ def run_load(load_job: LoadJob, session: Callable[[], SparkSession]) -> load.Loa
                 done = _load_beside_streams(load_job, table, stage, spark)
             stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
-            print(f"load: {id_}: {number_of(done.rows, 'row')} (table {count})", file=sys.stderr)
+            print(f"load: {id_}: {counted(done.rows, 'row')} (table {count})", file=sys.stderr)
             gc.collect()  # as after each micro-batch of a stream
         if load_job.letters is not None:
             _write_letters(path_of(load_job.letters), [path for stage in stages for path in stage.letters()])
@@ -165,8 +165,8 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
         targets = ", ".join(str(target) for target in locations_of(load_job.job, load_job.out, id_)[:3] if target)
         about = "" if estimate.is_exact else "about "
         counts = {"row": estimate.rows, "chunk": estimate.chunks, "byte": estimate.size}
-        size, columns = ", ".join(number_of(n, what) for what, n in counts.items()), len(table.columns)
-        lines.append(f"{id_} -> {targets}: {about}{size}, key {key or 'none'}, {number_of(columns, 'column')}")
+        size, columns = ", ".join(counted(n, what) for what, n in counts.items()), len(table.columns)
+        lines.append(f"{id_} -> {targets}: {about}{size}, key {key or 'none'}, {counted(columns, 'column')}")
         if load_job.job.is_lossy:
             lines += [f"flag table {id_}: {text}" for text in losses]
         else:

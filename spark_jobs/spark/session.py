@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -168,11 +169,12 @@ def _no_orphan() -> Iterator[None]:
 
 
 def _expect_lost_connections() -> None:
-    """No tracebacks of Spark's own where the JVM has ended, which the job says by itself: the server that takes
-    accumulators prints one, and py4j logs what it raises too, by the root logger, which then has a handler.
+    """No tracebacks and warnings of Spark's own where the JVM has ended, which the job says by itself: the server that
+    takes accumulators prints one, and py4j logs what it raises too, by the root logger, which then has a handler.
     """
     from pyspark import accumulators
 
+    warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
     logging.getLogger().addFilter(_is_not_of_py4j)
     for kind in ("AccumulatorTCPServer", "AccumulatorUnixServer", "AccumulatorServer"):
         server = getattr(accumulators, kind, None)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ticdc_bridge.cli.options import DEFINITIONS, INPUT, OUTPUT, ChangefeedOptions, check_zone, login, option
 from ticdc_bridge.cli.output import ServiceCommand
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.reasons import number_of
+from ticdc_bridge.schemas.model.reasons import counted
 
 if TYPE_CHECKING:
     from ticdc_bridge.clients.http import HttpClient
@@ -143,7 +143,7 @@ def _github(findings: list[Finding], patient: DoctorInput, file: str) -> Iterato
 
 def _count_text(findings: list[Finding]) -> str:
     words = {"error": "error", "warning": "warning", "info": "note"}
-    return ", ".join(number_of(sum(f.severity == s for f in findings), word) for s, word in words.items())
+    return ", ".join(counted(sum(f.severity == s for f in findings), word) for s, word in words.items())
 
 
 _SHOW: Final = {"text": _text, "json": _json, "github": _github}
