@@ -71,7 +71,8 @@ _JAVA_READS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_
 
 # Spark's own profile prints WARN and a banner to stderr; failures reach the user as exceptions anyway.
 # The gateway's logger has the root's level, or Spark announces on stderr that it sets its own.
-# Delta logs an error for each filter on its own deletion-vector column, which Parquet can not push down.
+# Delta logs an error for each filter on its own deletion-vector column, which Parquet can not push down. On a machine
+# that is busy Spark's start is slow, and an executor that registers too early is logged as an error that is ignored.
 _LOG4J = """\
 status = off
 rootLogger.level = {level}
@@ -81,6 +82,8 @@ logger.stream.name = org.apache.spark.sql.execution.streaming
 logger.stream.level = {stream}
 logger.delta.name = org.apache.spark.sql.delta.DeltaParquetFileFormat
 logger.delta.level = fatal
+logger.inbox.name = org.apache.spark.rpc.netty.Inbox
+logger.inbox.level = fatal
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
