@@ -75,11 +75,8 @@ class AccessRule:
     patterns: tuple[Pattern, ...] = ()
 
     def covers(self, subject: str) -> bool:
-        return (
-            subject in self.subjects
-            or subject.startswith(self.prefixes)
-            or any(pattern.matches(subject) for pattern in self.patterns)
-        )
+        is_named = subject in self.subjects or subject.startswith(self.prefixes)
+        return is_named or any(pattern.matches(subject) for pattern in self.patterns)
 
 
 @dataclass(frozen=True, slots=True)
