@@ -32,7 +32,8 @@ class Maintain(SparkConf):
         from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
         from ticdc_bridge.spark_jobs.lake import tables
         from ticdc_bridge.spark_jobs.lake.upkeep import maintain
-        from ticdc_bridge.spark_jobs.pipeline.progress import print_lines
+        from ticdc_bridge.spark_jobs.pipeline.progress import print_lines, report_slow_steps
+        from ticdc_bridge.spark_jobs.spark.session import running_tasks
 
         locations = dict[str, TableLocation]()
         for text in self.table_at:
@@ -49,5 +50,6 @@ class Maintain(SparkConf):
         formats = sorted({location.format for location in locations.values()})
         spark = tables.session(spark_settings(self, True, *locations), formats, by=self.engine)
         for text, location in locations.items():
-            print_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
+            with report_slow_steps(f"maintain: {text}", 10, lambda: running_tasks(spark)):
+                print_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
         return 0
