@@ -91,11 +91,8 @@ class TableDispatcher:
         digests = np.where(digests == 0, by_topic[topics.of], digests)  # of an odd hash no more than of an even one
         order = np.argsort(digests, kind="stable")
         hashes, starts = np.unique(digests[order], return_index=True)
-        groups = [
-            (int(hash_), index)
-            for hash_, index in zip(hashes, np.split(order, starts[1:]), strict=True)
-            if len(index) >= _FEW
-        ]
+        found = zip(hashes, np.split(order, starts[1:]), strict=True)
+        groups = [(int(hash_), index) for hash_, index in found if len(index) >= _FEW]
         groups.sort(key=lambda group: int(group[1][0]))
         tries, again = _TRIES, _AGAIN
         for hash_, index in groups:

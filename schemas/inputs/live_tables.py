@@ -24,6 +24,7 @@ _URL: Final = re.compile(
 _PORT: Final = 4000
 _SECONDS: Final = 10
 _ACCESS_DENIED: Final = 1045
+_REFUSED: Final = 2003
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 # ssl-mode → whether the certificate is checked, and whether the host's name is.
 _MODES: Final = {"REQUIRED": (False, False), "VERIFY_CA": (True, False), "VERIFY_IDENTITY": (True, True)}
@@ -148,8 +149,8 @@ def connect(address: ServerAddress, client: Any, *, autocommit: bool, read_timeo
 def error_reason(error: Exception, variable: str = TIDB_PASSWORD) -> str:
     """The text of an error of the server or the client: (number, text). variable: that has the password."""
     if len(error.args) == 2 and isinstance(error.args[1], str):
-        advice = f": give its password in {variable}" if error.args[0] == _ACCESS_DENIED else ""
-        return f"{without_number(error.args[1])} (error {error.args[0]}){advice}"
+        advice = {_ACCESS_DENIED: f": give its password in {variable}", _REFUSED: ": is it the right HOST:PORT?"}
+        return f"{without_number(error.args[1])} (error {error.args[0]}){advice.get(error.args[0], '')}"
     return reason_of(error)
 
 

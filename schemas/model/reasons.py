@@ -107,3 +107,8 @@ _BY_CLASS: tuple[tuple[type[BaseException], Callable[[Any], str]], ...] = (
     (ValueError, lambda error: next((why for text, why in _VALUE_ERRORS if text.search(str(error))), str(error))),
 )
 """The first class that fits gives the words: subclasses of ValueError stand before it."""
+
+
+def counted(count: int, what: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -114,13 +114,8 @@ def python_value(column: Column, value: Value) -> Any:
 
 
 _PYTHON: dict[str, Callable[[str], Any]] = {
-    "smallint": int,
-    "int": int,
-    "bigint": int,
-    "float": float,
-    "double": float,
-    "decimal": Decimal,
-}
+    **dict.fromkeys(("smallint", "int", "bigint"), int), "float": float, "double": float, "decimal": Decimal,
+}  # fmt: skip
 
 
 def widens(old: str, new: str) -> bool:

@@ -247,6 +247,7 @@ def _find_faults(call: Called, name: str, is_known: bool) -> list[dict[str, Any]
         described = describe_subjects(call.registry, names or [f"{settings.topic or name}-value"])
         facts = tuple(SubjectFacts(entry.subject, entry.level, entry.mode) for entry in described)
     findings = examine(DoctorInput(settings, facts, tuple(table.id for table in tables)))
+    findings = [f for f in findings if f.severity == "error" or f.id not in settings.accepted]
     return [{key: mask_credentials(str(text)) for key, text in finding.form().items()} for finding in findings]
 
 

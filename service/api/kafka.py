@@ -152,11 +152,8 @@ def _has_key(entry: Mapping[str, Any], text: str) -> bool:
 def _changefeed_of(call: ApiCall, topic: str) -> str | None:
     """The changefeed whose history comes from a topic; else the only one there is; else none."""
     history = call.services.history
-    following = [
-        name
-        for name, partitions in history.partitions().items()
-        if any(topic == partition[0] for partition in partitions)
-    ]
+    topics = {name: {partition[0] for partition in read} for name, read in history.partitions().items()}
+    following = [name for name, read in topics.items() if topic in read]
     names = following or [changefeed.name for changefeed in history.changefeeds()]
     return names[0] if len(names) == 1 else None
 

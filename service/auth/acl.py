@@ -63,11 +63,8 @@ class AccessRule:
     patterns: tuple[str, ...] = ()
 
     def covers(self, subject: str) -> bool:
-        return (
-            subject in self.subjects
-            or subject.startswith(self.prefixes)
-            or any(compile_pattern(pattern).match(subject) for pattern in self.patterns)
-        )
+        is_named = subject in self.subjects or subject.startswith(self.prefixes)
+        return is_named or any(compile_pattern(pattern).match(subject) for pattern in self.patterns)
 
 
 @dataclass(frozen=True, slots=True)

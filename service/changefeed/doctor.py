@@ -120,12 +120,9 @@ def is_many(patterns: Iterable[str]) -> bool:
 
 def topic_patterns(feed: ChangefeedSettings) -> re.Pattern[str]:
     """What subjects of the changefeed's topics look like."""
-    rules = [feed.topic, *(d.topic for d in feed.dispatchers)]
-    words = [
-        "".join(".*" if piece.startswith("{") else re.escape(piece) for piece in re.split(r"(\{[^}]*\})", rule))
-        for rule in rules
-        if rule
-    ]
+    rules = filter(None, [feed.topic, *(d.topic for d in feed.dispatchers)])
+    pieces = [re.split(r"(\{[^}]*\})", rule) for rule in rules]
+    words = ["".join(".*" if piece.startswith("{") else re.escape(piece) for piece in rule) for rule in pieces]
     either = "|".join(words).replace("\\.", "[._]") or ".*"
     return re.compile(f"(?:{either})-(?:key|value)")
 

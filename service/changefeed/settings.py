@@ -378,7 +378,8 @@ class ChangefeedSettings:
     values: by the path of the file, as far as anything is set. scheme, topic: of the sink URI. protocol: a name of
     `PROTOCOLS`' right side; "" where none is given. origins: as `line_of` has them. keyspace: TiCDC's name of the
     namespace that changefeeds are in. time_zone: of TiCDC's server, in which Avro and Open write TIMESTAMP; "" where
-    not said. ticdc_version: of TiCDC, which narrows its known faults; "" for any.
+    not said. ticdc_version: of TiCDC, which narrows its known faults; "" for any. accepted: ids of warnings that the
+    service does not show.
     """
 
     scheme: str = ""
@@ -395,6 +396,7 @@ class ChangefeedSettings:
     time_zone: str = ""
     ticdc_version: str = ""
     problems: tuple[Problem, ...] = ()
+    accepted: frozenset[str] = frozenset()
 
     def get(self, name: str) -> Any:
         """A setting by its URI name or its path: what is set, else TiCDC's default."""

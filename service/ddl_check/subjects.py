@@ -262,13 +262,8 @@ def _detect_target(newest: StoredVersion, changefeed: ChangefeedSettings) -> Sub
         options = replace(options, cluster_id=first)
     else:
         options = replace(options, keyspace=first or "default")
-    return SubjectTarget(
-        protocol,
-        options,
-        topic,
-        (topic + "-key", newest.subject),
-        f"read from version {newest.version} of {newest.subject}",
-    )
+    source = f"read from version {newest.version} of {newest.subject}"
+    return SubjectTarget(protocol, options, topic, (topic + "-key", newest.subject), source)
 
 
 def _modes(record: dict[str, Any]) -> dict[str, Any]:

@@ -270,11 +270,8 @@ def text(form: dict[str, Any]) -> Iterator[str]:
         waiting = f", and {form['pending']} DDL wait" if form["pending"] else ""
         yield f"not resolved: complete up to commit_ts {form['sealed_ts']}{waiting}; more DDL may still arrive"
     for database in form["databases"]:
-        ends = [
-            f"{end['charset']} {end['collate']}".strip() or "unknown"
-            for end in (database["before"], database["after"])
-            if end
-        ]
+        known = filter(None, (database["before"], database["after"]))
+        ends = [f"{end['charset']} {end['collate']}".strip() or "unknown" for end in known]
         charsets = f": {' → '.join(ends)}" if ends else ""
         yield f"{_sign(database['kind'])} database {database['db']} {database['kind']}{charsets}"
     for table in form["tables"]:

@@ -23,7 +23,8 @@ TABLE_FIELDS: Final = (
     ("positions", dict, False), ("reconciled", int, False), ("different", int, False), ("set_aside", str, False),
 )  # fmt: skip
 """positions: partition → the offset that is read next, of an edge without a table. reconciled: the TSO at which the
-rows were compared with TiDB's, and different: how many of them are missing, extra or different."""
+rows were compared with TiDB's, and different: how many of them are missing, extra or different. set_aside: why; of an
+edge without a table the names of all that are."""
 NEWEST_RUN: Final = (
     ("failed", int, False), ("dead_letter", str, False), ("errors", dict, False), ("stopped", str, False),
 )  # fmt: skip

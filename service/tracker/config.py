@@ -13,12 +13,13 @@ sink-uri = "kafka://…"                             # the changefeed's own sett
 config = "changefeed.toml"
 schema-registry = "http://registry:8081"
 ticdc-version = "v8.5.4"
+accept = "timestamp-zone, no-types"                # the doctor's warnings that the home page leaves out
 """
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED
 from ticdc_bridge.service.tracker.sources import FileSource, KafkaSource, Source
 
-_SETTINGS: Final = ("sink-uri", "config", "schema-registry", "ticdc-version")
+_SETTINGS: Final = ("sink-uri", "config", "schema-registry", "ticdc-version", "accept")
 _TEXTS: Final = frozenset(
     {"name", "format", "bootstrap-servers", "kafka-config", "ddl-time-zone", "time-zone", "claim-check-dir", *_SETTINGS}
 )
@@ -139,12 +140,8 @@ def _read_settings(table: dict[str, Any], where: str, folder: Path) -> Changefee
     if not uri and not config:
         return None
     try:
-        return read_files(
-            uri,
-            str(folder / config) if config else None,
-            time_zone=table.get("time-zone"),
-            schema_registry=table.get("schema-registry"),
-            ticdc_version=table.get("ticdc-version"),
-        )
+        more = {key.replace("-", "_"): table.get(key) for key in ("time-zone", "schema-registry", "ticdc-version")}
+        settings = read_files(uri, str(folder / config) if config else None, **more)
+        return replace(settings, accepted=frozenset(table.get("accept", "").replace(",", " ").split()))
     except SetupError as error:
         raise SetupError("USAGE", details=f"--track {where}: changefeed {table['name']}: {error.detail}") from error

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from fastapi import Request, Response
 
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, ApiError, ListView, PageRouter, duration, page, segment
 from ticdc_bridge.service.ui.topics import problem_of
 
@@ -71,11 +72,12 @@ def _changefeeds(feeds: Iterable[Mapping[str, Any]], trackers: Iterable[Mapping[
 def jobs_of(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Jobs that reported their lineage, the one seen last first. waiting: messages of its topics, where it said.
     failed: messages of its newest run, errors: how many by code, and dead: where they went. stopped: what ended it.
+    set_aside: tables that can't go on.
     """
     jobs: dict[str, dict[str, Any]] = {}
     for edge in edges:
         start = {"commands": set(), "targets": set(), "rows": 0, "last": 0, "newest": None, "waiting": {},
-                 "failed": None, "dead": None, "errors": {}, "stopped": None}  # fmt: skip
+                 "failed": None, "dead": None, "errors": {}, "stopped": None, "set_aside": (0, "")}  # fmt: skip
         job = jobs.setdefault(edge["job"], {"name": edge["job"], **start})
         job["commands"].add(edge["command"])
         job["targets"].add(edge["target"])
@@ -83,11 +85,14 @@ def jobs_of(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if edge["last"] >= job["last"]:
             job |= {name: edge[name] for name in ("last", "failed", "stopped")}
             job |= {"dead": edge["dead_letter"], "errors": edge["errors"] or {}}
+        if edge["positions"]:
+            job["set_aside"] = max(job["set_aside"], (edge["last"], edge["set_aside"] or ""))
         if edge["newest_commit_ts"] is not None:
             job["newest"] = max(job["newest"] or 0, edge["newest_commit_ts"])
         if edge["waiting"] is not None and edge["last"] >= job["waiting"].get(edge["topic"], (0, 0))[0]:
             job["waiting"][edge["topic"]] = (edge["last"], edge["waiting"])
     for job in jobs.values():
+        job["set_aside"] = job["set_aside"][1]
         job["waiting"] = sum(count for _, count in job["waiting"].values()) if job["waiting"] else None
     return sorted(jobs.values(), key=lambda job: (-job["last"], job["name"]))
 
@@ -113,18 +118,18 @@ def _attention(
             text = "no watermark has come yet: DDL waits for one before it counts"
             yield Attention("warning", of, text, path, "Some formats need enable-tidb-extension for watermarks.")
         if waiting > _MANY_MESSAGES:
-            yield Attention("warning", of, f"{waiting:,} messages are not read yet", path)
+            yield Attention("warning", of, f"{counted(waiting, 'message')} not read yet", path)
         for code, count in sorted(tracker["errors"].items()):
-            text = f"{count:,} message{'' if count == 1 else 's'} could not be read: {code}"
+            text = f"{counted(count, 'message')} could not be read: {code}"
             topic = f"/ui/topics/{segment(tracker['topics'][0])}" if len(tracker["topics"]) == 1 else ""
             yield Attention("problem", of, text, topic)
     for feed in feeds:
         of, path = f"Changefeed {feed['changefeed']}", _tables_path(feed["changefeed"])
         if failed := feed["events"]["failed"]:
-            text = f"{failed} DDL statement{'' if failed == 1 else 's'} could not be applied"
+            text = f"{counted(failed, 'DDL statement')} could not be applied"
             yield Attention("problem", of, text, path, "Describe the tables by a snapshot: history snapshot.")
         if feed["drift"]:
-            text = f"{feed['drift']} contradiction{'' if feed['drift'] == 1 else 's'} between rows and history (drift)"
+            text = f"{counted(feed['drift'], 'contradiction')} between rows and history (drift)"
             yield Attention("problem", of, text, path)
     for tracker in trackers:
         for finding in tracker["findings"] or ():
@@ -134,18 +139,21 @@ def _attention(
     for job in jobs:
         path, dead = f"/ui/lineage?job={segment(job['name'])}", job["dead"] or ""
         if (job["waiting"] or 0) > _MANY_MESSAGES:
-            yield Attention("warning", f"Job {job['name']}", f"{job['waiting']:,} messages were waiting", path)
+            yield Attention("warning", f"Job {job['name']}", f"{counted(job['waiting'], 'message')} waiting", path)
         if job["stopped"]:
             yield Attention("problem", f"Job {job['name']}", f"stopped by an error: {job['stopped']}", path)
+        if job["set_aside"]:
+            text = f"tables are set aside, and their changes wait: {job['set_aside']}"
+            yield Attention("problem", f"Job {job['name']}", text, path, "The page says why, and what to load.")
         if failed := job["failed"]:
-            text = f"{failed:,} message{'' if failed == 1 else 's'} failed in its newest run"
+            text = f"{counted(failed, 'message')} failed in its newest run"
             text += f"; they are in {dead}" if dead else ""
             if dead.startswith(TOPIC):
                 path = f"/ui/dead-letters/{segment(dead.removeprefix(TOPIC))}"
             yield Attention("problem", f"Job {job['name']}", text, path)
     for entry in dead_topics:
         if count := entry["messages"]:
-            text = f"{count:,} dead letter{'' if count == 1 else 's'} (letters sent again stay too)"
+            text = f"{counted(count, 'dead letter')} (letters sent again stay too)"
             path = f"/ui/dead-letters/{segment(entry['topic'])}"
             yield Attention("warning", f"Topic {entry['topic']}", text, path)
 

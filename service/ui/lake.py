@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.service.ui.home import jobs_of
 from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, PageRouter, page, path_parameter
 from ticdc_bridge.service.ui.topics import problem_of
@@ -36,7 +37,7 @@ async def show(request: Request) -> Response:
     feeds = await api.need("history", "changefeeds")
     values: dict[str, Any] = {
         "db": db, "table": table, "jobs": jobs, "topics": topics, "lags": lags, "compared": compared,
-        "verdict": _verdict(jobs, lags, (compared or {}).get("different") or 0),
+        "verdict": _verdict(edges, jobs, lags, (compared or {}).get("different") or 0),
         "targets": sorted({edge["target"].replace("{schema}", db).replace("{table}", table) for edge in edges}),
         "newest": max((job["newest"] or 0 for job in jobs), default=0),
         "version": max(edge["table_version"] or 0 for edge in edges),
@@ -62,18 +63,24 @@ def _lags(job: str, reported: Iterable[Mapping[str, Any]], ends: Mapping[str, Ap
 
 
 def _verdict(
-    jobs: Sequence[Mapping[str, Any]], lags: Sequence[Mapping[str, Any]], different: int
-) -> tuple[str, str, str]:
-    """The answer to "is it up to date?": its class, the answer, and why. different: rows, when last compared."""
+    edges: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]], lags: Sequence[Mapping[str, Any]],
+    different: int,
+) -> tuple[str, str, str]:  # fmt: skip
+    """The answer to "is it up to date?": its class, the answer, and why. edges: the table's. different: rows, when last
+    compared.
+    """
     if stopped := [f"Job {job['name']} was stopped by an error: {job['stopped']}" for job in jobs if job["stopped"]]:
         return "bad", "No.", " ".join(stopped)
+    aside = {name.lower() for job in jobs for name in job["set_aside"].split(", ")}
+    if why := [e["set_aside"] for e in edges if e["set_aside"] and f"{e['db']}.{e['table']}".lower() in aside]:
+        return "bad", "No.", f"It is set aside, and its changes wait: {why[-1]}"
     waiting = [lag["waiting"] for lag in lags]
     if any(waiting):
-        return "note", "Not yet.", f"{sum(filter(None, waiting)):,} messages of its topics have not been read."
+        return "note", "Not yet.", f"Not read yet: {counted(sum(filter(None, waiting)), 'message')} of its topics."
     if failed := sum(job["failed"] or 0 for job in jobs):
-        return "bad", "Not with all rows.", f"{failed:,} messages failed in the newest run of its jobs."
+        return "bad", "Not with all rows.", f"{counted(failed, 'message')} failed in the newest run of its jobs."
     if different:
-        return "bad", "Not with all rows.", f"{different:,} rows differ from TiDB's, as reconcile found."
+        return "bad", "Not with all rows.", f"reconcile found {counted(different, 'row')} not equal to TiDB's."
     if not waiting or None in waiting:
         return "note", "Not known.", "How far its jobs are in each partition is not known: see below."
     return "good", "Yes.", "Its jobs have read every message that its topics have now."

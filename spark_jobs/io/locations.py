@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -140,12 +141,12 @@ def check_is_path(location: str, option: str = "", local: bool = False) -> None:
         raise SetupError("USAGE", details=f"{option} {location}: it is a URL ({match[1]}://): {advice}".strip())
 
 
-def check_folders(*locations: str) -> None:
-    """SetupError USAGE for a file whose folder is not there."""
-    for location in locations:
+def check_folders(locations: Mapping[str, str]) -> None:
+    """SetupError USAGE for a file whose folder is not there. locations: by option."""
+    for option, location in locations.items():
         is_file = StoreUrl.of(location) is None and not location.startswith((*TABLE_PREFIXES, TOPIC))
         if is_file and not Path(location).resolve().parent.is_dir():
-            raise SetupError("USAGE", details=f"{location}: No such file or directory")
+            raise SetupError("USAGE", details=f"{option} {location}: its folder is not there: make it")
 
 
 def refuse_table_source(location: str) -> None:

@@ -14,6 +14,7 @@ from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient, check_is_path, refuse_table_source
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
@@ -43,8 +44,8 @@ def find(position: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
         raise SetupError("USAGE", details=f"{position}: messages are counted from 1")
     items = [i if isinstance(i, Message) else i[0] for i in islice(read_messages(path), number)]
     if len(items) < number:
-        many = f"{len(items)} message{'s' * (len(items) != 1)}"
-        raise SetupError("USAGE", details=f"{path} has {many}, message {number} is not there")
+        details = f"{path} has {counted(len(items), 'message')}, message {number} is not there"
+        raise SetupError("USAGE", details=details)
     last = items[-1]
     if isinstance(last, WireError):
         raise SetupError("USAGE", details=last.detail)

@@ -67,8 +67,5 @@ class Job:
         table_locations = (
             output for location in self.outputs for output in (location.location, location.changelog, location.versions)
         )
-        return [
-            location
-            for location in (self.changelog, self.versions, self.consistent, *table_locations)
-            if location is not None
-        ]
+        locations = (self.changelog, self.versions, self.consistent, *table_locations)
+        return [location for location in locations if location is not None]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from ticdc_bridge.schemas.model.event import tso_physical_ms
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableProgress
@@ -80,7 +81,7 @@ def print_summary(command: str, summary: Summary, table: TableId | None = None, 
     for text in summary.warnings(table):
         print(f"warning: {text}", file=sys.stderr)
     if as_json:
-        print_counts(command, summary.counts() | {"exit_code": summary.exit_code}, as_json)
+        print_counts(command, summary.counts(), as_json, summary.exit_code)
         return
     print_lines(command, summary.lines())
     for line in table_lines(command, summary.tables):
@@ -93,11 +94,11 @@ def print_lines(command: str, lines: Iterable[str]) -> None:
         print(text, file=sys.stderr)
 
 
-def print_counts(command: str, counts: Mapping[str, Any], as_json: bool) -> None:
-    """Counts on stderr: a line each, or one JSON object with `_` for blanks."""
+def print_counts(command: str, counts: Mapping[str, Any], as_json: bool, exit_code: int) -> None:
+    """Counts on stderr: a line each, or one JSON object with `_` for blanks, and the exit code."""
     if as_json:
         numbers = {name.replace(" ", "_"): n for name, n in counts.items()}
-        print(json_line({"command": command, **numbers}), file=sys.stderr)
+        print(json_line({"command": command, **numbers, "exit_code": exit_code}), file=sys.stderr)
     else:
         print_lines(command, [f"{name} {count}" for name, count in counts.items()])
 
@@ -109,7 +110,7 @@ def batch_line(command: str, number: int, summary: Summary, lag: int | None, rat
     pieces = [f"in {summary.messages}", f"out {summary.out}", f"dead {summary.errors.total() - summary.dropped}"]
     pieces[-1] += f" ({dead})" if dead else ""
     pieces += [f"skipped {skipped}"] * bool(skipped) + [f"dropped {summary.dropped}"] * bool(summary.dropped)
-    pieces += [f"set aside {len(summary.set_aside)} tables"] * bool(summary.set_aside)
+    pieces += [f"set aside {counted(len(summary.set_aside), 'table')}"] * bool(summary.set_aside)
     pieces += [f"held {summary.held}"] * bool(summary.held)
     pieces += [f"lag {'unknown' if lag is None else lag}", f"{rate:,.0f}/s"]
     return f"{command}: batch {number}: " + ", ".join(pieces)

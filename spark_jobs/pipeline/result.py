@@ -11,6 +11,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.table import DefinitionMismatch, TableId
 from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder
 
@@ -133,7 +134,10 @@ class Summary:
             lines.append(f"{table} merged by Spark {count} ({why})" if why else f"{table} merged directly {count}")
         if self.flags:
             lines.append(f"flags {self.flags.total()}" + _list_counts(self.flags))
-        lines += [f"set aside {name}: {rows} changes wait: {why}" for name, (rows, why) in self.set_aside.items()]
+        lines += [
+            f"set aside {name}: {counted(rows, 'change')} waiting: {why}"
+            for name, (rows, why) in self.set_aside.items()
+        ]
         return lines
 
     def counts(self) -> dict[str, Any]:
@@ -148,9 +152,9 @@ class Summary:
             return texts
         if table is not None and not any(TableId(db, name).folded == table.folded for _, db, name, *_ in self.used):
             reasons = self._list_tables() or self._list_reasons()
-            texts.append(f"table {table}: no rows in {_number(self.messages, 'message')}: {reasons}")
+            texts.append(f"table {table}: no rows in {counted(self.messages, 'message')}: {reasons}")
         elif not (self.rows and (self.out or self.skipped[REPEATED])):
-            texts.append(f"no rows in {_number(self.messages, 'message')}: {self._list_reasons()}")
+            texts.append(f"no rows in {counted(self.messages, 'message')}: {self._list_reasons()}")
         return texts
 
     def new_mismatches(self, earlier: Summary) -> list[str]:
@@ -175,12 +179,8 @@ class Summary:
 
 def mismatch_warning(text: str, count: int) -> str:
     """The warning about rows that were read without their definition. text: of a DefinitionMismatch."""
-    rows = f"{_number(count, 'row')} {'was' if count == 1 else 'were'}"
+    rows = f"{counted(count, 'row')} {'was' if count == 1 else 'were'}"
     return f"{text}; {rows} read without the definition: give the one that was in force ({Hint.DDL}, {Hint.HISTORY})"
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 _MOST_TABLES = 10

@@ -48,11 +48,8 @@ class SparkSettings:
 
     def over(self, defaults: Mapping[str, str]) -> SparkSettings:
         """These settings with defaults below them: of a setting that both have these win, comma lists are joined."""
-        joined = {
-            name: join_lists(defaults[name], self.conf[name])
-            for name in LISTS
-            if name in defaults and name in self.conf
-        }
+        both = [name for name in LISTS if name in defaults and name in self.conf]
+        joined = {name: join_lists(defaults[name], self.conf[name]) for name in both}
         return replace(self, conf={**defaults, **self.conf, **joined})
 
     @property

@@ -6,7 +6,7 @@ import gc
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, check_different, check_is_lines, table_location_of
@@ -90,14 +91,16 @@ class LoadJob:
         return cls(job, out, tso, tables, stages, source_zone, replace, statements, letters)
 
 
-def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
-    """Loads the tables, but those that an unfinished load at this TSO had loaded. SetupError as of merge."""
+def run_load(load_job: LoadJob, session: Callable[[], SparkSession]) -> load.Loaded:
+    """Loads the tables, but those that an unfinished load at this TSO had loaded. SetupError as of merge. session: is
+    asked for when nothing stands against the load.
+    """
     total, tables = load.Loaded(0, 0), load_job.tables
     if refused := _refused_keys(load_job):
         raise SetupError("USAGE", details="; ".join(refused))
     for losses in [check_losses(table, load_job.job) for table in tables]:
         print_lines("load: flag", losses)
-    stages = [load_job.stages.of(table, load_job.tso) for table in tables]
+    stages, spark = [load_job.stages.of(table, load_job.tso) for table in tables], session()
     with begun(stages):
         for number, (table, stage) in enumerate(zip(tables, stages, strict=True), 1):
             id_, count = table.table.id, f"{number} of {len(stages)}"
@@ -106,7 +109,7 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
                 done = _load_beside_streams(load_job, table, stage, spark)
             stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
-            print(f"load: {id_}: {done.rows} rows ({count} tables)", file=sys.stderr)
+            print(f"load: {id_}: {counted(done.rows, 'row')} (table {count})", file=sys.stderr)
             gc.collect()  # as after each micro-batch of a stream
         if load_job.letters is not None:
             _write_letters(path_of(load_job.letters), [path for stage in stages for path in stage.letters()])
@@ -161,10 +164,9 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
         rows += estimate.rows
         targets = ", ".join(str(target) for target in locations_of(load_job.job, load_job.out, id_)[:3] if target)
         about = "" if estimate.is_exact else "about "
-        lines.append(
-            f"{id_} -> {targets}: {about}{estimate.rows:,} rows, {estimate.chunks:,} chunks, {estimate.size:,} bytes,"
-            f" key {key or 'none'}, {len(table.columns)} columns"
-        )
+        counts = {"row": estimate.rows, "chunk": estimate.chunks, "byte": estimate.size}
+        size, columns = ", ".join(counted(n, what) for what, n in counts.items()), len(table.columns)
+        lines.append(f"{id_} -> {targets}: {about}{size}, key {key or 'none'}, {counted(columns, 'column')}")
         if load_job.job.is_lossy:
             lines += [f"flag table {id_}: {text}" for text in losses]
         else:

@@ -63,5 +63,5 @@ def load(
         job, source, into, TableChoice.of([table]), at, dump_options, source_time_zone or time_zone, replace,
         statements, dead_letter, {},
     )  # fmt: skip
-    done = run_load(load_job, session_of(job, SparkSettings(), into, None))
+    done = run_load(load_job, lambda: session_of(job, SparkSettings(), into, None))
     return {"tso": load_job.tso, **done._asdict()}

@@ -35,7 +35,7 @@ from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED, NAME, OR
 from ticdc_bridge.spark_jobs.lake.tables import engine_of
 from ticdc_bridge.spark_jobs.pipeline.arguments import check_choices, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.progress import print_lines, report_slow_steps
+from ticdc_bridge.spark_jobs.pipeline.progress import print_counts, print_lines, report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
@@ -109,13 +109,14 @@ class ReconcileJob:
     dump_options: str | None = None
     chunk_rows: int = CHUNK_ROWS
     sample: int = 0
+    as_json: bool = False
 
     def __post_init__(self) -> None:
         """SetupError USAGE for what does not go together."""
         if self.sample and (self.mends or self.source.startswith(PREFIX)):
             raise SetupError("USAGE", details="reconcile --sample goes with --tidb, and without --repair")
         check_is_lines("--out", self.out, "reconcile", or_stdout=True)
-        check_folders(self.out)
+        check_folders({"--out": self.out})
 
     @property
     def zone(self) -> str:
@@ -391,7 +392,7 @@ def run_reconcile(
         if writer is not None:
             writer.close()
     metrics.update(Summary())
-    print_lines("reconcile", [f"tso {newest}", *(f"{name} {value}" for name, value in total._asdict().items())])
+    print_counts("reconcile", {"tso": newest, **total._asdict()}, job.as_json, int(total.judged > 0))
     return total
 
 

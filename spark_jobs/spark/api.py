@@ -285,12 +285,8 @@ def encode(
     has_schemas = from_registry is not None or from_schemas is not None
     read_schemas = arguments.schemas_of("avro", from_registry, from_schemas) if has_schemas else write_schemas
     read = CodecConfig("avro", read_schemas, Options.of({}, time_zone=time_zone), arguments.tables_of(ddl, history))
-    write = CodecConfig(
-        format_named(format).name,
-        write_schemas,
-        Options.of({"time_zone": time_zone, **options}),
-        strategy=subject_strategy,
-    )
+    written = Options.of({"time_zone": time_zone, **options})
+    write = CodecConfig(format_named(format).name, write_schemas, written, strategy=subject_strategy)
     batches = EncodeBatches(read, write, topic, message_schema())
     return without_unwritten(events.mapInArrow(batches, MESSAGES))
 

@@ -219,11 +219,9 @@ class _PartitionDecoder:
             assert self._topic is not None
             return read_range(self._topic, partition.partition, partition.start, partition.end, self._kafka)
         assert isinstance(partition, FilePartition)
-        return (
-            read_source(partition.path, _NO_KAFKA, self._config.options)
-            if partition.end is None
-            else _lines(partition, partition.end)
-        )
+        if partition.end is None:
+            return read_source(partition.path, _NO_KAFKA, self._config.options)
+        return _lines(partition, partition.end)
 
     def _rows(self, reader: ChangeReader, item: Read) -> Iterator[dict[str, Any]]:
         message = item if isinstance(item, Message) else item[1]

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -70,7 +71,8 @@ _JAVA_READS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_
 
 # Spark's own profile prints WARN and a banner to stderr; failures reach the user as exceptions anyway.
 # The gateway's logger has the root's level, or Spark announces on stderr that it sets its own.
-# Delta logs an error for each filter on its own deletion-vector column, which Parquet can not push down.
+# Delta logs an error for each filter on its own deletion-vector column, which Parquet can not push down. On a machine
+# that is busy Spark's start is slow, and an executor that registers too early is logged as an error that is ignored.
 _LOG4J = """\
 status = off
 rootLogger.level = {level}
@@ -80,6 +82,8 @@ logger.stream.name = org.apache.spark.sql.execution.streaming
 logger.stream.level = {stream}
 logger.delta.name = org.apache.spark.sql.delta.DeltaParquetFileFormat
 logger.delta.level = fatal
+logger.inbox.name = org.apache.spark.rpc.netty.Inbox
+logger.inbox.level = fatal
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -151,7 +155,7 @@ def _no_orphan() -> Iterator[None]:
     started, popen, handler = list[subprocess.Popen[bytes]](), module.Popen, signal.getsignal(signal.SIGINT)
 
     def start(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
-        started.append(popen(*args, **kwargs))
+        started.append(popen(*args, **{"stdout": 2, **kwargs}))  # what Delta prints of a VACUUM is no data of ours
         return started[-1]
 
     module.Popen = start
@@ -168,11 +172,12 @@ def _no_orphan() -> Iterator[None]:
 
 
 def _expect_lost_connections() -> None:
-    """No tracebacks of Spark's own where the JVM has ended, which the job says by itself: the server that takes
-    accumulators prints one, and py4j logs what it raises too, by the root logger, which then has a handler.
+    """No tracebacks and warnings of Spark's own where the JVM has ended, which the job says by itself: the server that
+    takes accumulators prints one, and py4j logs what it raises too, by the root logger, which then has a handler.
     """
     from pyspark import accumulators
 
+    warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
     logging.getLogger().addFilter(_is_not_of_py4j)
     for kind in ("AccumulatorTCPServer", "AccumulatorUnixServer", "AccumulatorServer"):
         server = getattr(accumulators, kind, None)

@@ -31,8 +31,9 @@ def post(
     known = {name.lower(): commit_ts for name, commit_ts in newest.items() if commit_ts is not None}
     tables = tables_of(summary.used, known, waiting)
     # Of each topic an edge without a table: a job that reads on is to be seen where no row comes, too.
+    aside = ", ".join(sorted(summary.set_aside))[:_LONGEST] or None
     tables += [
-        {**edge(topic, 0), "positions": offsets, "waiting": (waiting or {}).get(topic)}
+        {**edge(topic, 0), "positions": offsets, "waiting": (waiting or {}).get(topic), "set_aside": aside}
         for topic, offsets in (positions or {}).items()
     ]
     why = {name.lower(): reason[:_LONGEST] for name, (_, reason) in summary.set_aside.items()}

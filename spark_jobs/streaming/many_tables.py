@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.clients.http import WaitInterrupted
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
 from ticdc_bridge.spark_jobs.lake.column_history import load_again, schema_changes
@@ -341,7 +342,7 @@ class ManyTables:
             summary.out += task.out
             if self._set_aside is not None and task.key in self._set_aside:
                 task.rows += (waited := self._set_aside.release(task.key))
-                print(f"table {task.id} goes on: {waited} changes that waited are merged", file=sys.stderr)
+                print(f"table {task.id} goes on, with {counted(waited, 'change')} that waited", file=sys.stderr)
         summary.held = held
         if self._checkpoint is not None:
             self._checkpoint.keep(_FILE, self._states)
@@ -392,7 +393,8 @@ class ManyTables:
         gone = tables.keep(task.key, id_, batch.number, task.changes, task.rows, task.read_until)
         if gone:
             batch.summary.skipped["waited too long"] += gone
-            print(f"table {task.id}: {gone} changes have waited too long, and are not kept any more", file=sys.stderr)
+            text = f"{counted(gone, 'change')} waited too long, and will not be merged"
+            print(f"table {task.id}: {text}", file=sys.stderr)
 
 
 def _created_ts(task: TableTask, after: int) -> int:

@@ -46,7 +46,8 @@ class JobMetrics:
                 start_http_server(int(destination[1:]), host, registry)
             except OSError as error:
                 where = destination if host == LOOPBACK else f"{destination} --metrics-host {host}"
-                raise SetupError("USAGE", details=f"--metrics {where}: {reason_of(error)}") from error
+                details = f"--metrics {where}: {reason_of(error)}: give another port"
+                raise SetupError("USAGE", details=details) from error
 
     def update(self, summary: Summary, rate: float | None = None, lag: Mapping[str, int] = _NO_LAG) -> None:
         """Adds counts. rate: messages a second. lag: by topic, messages from the last one read to the newest."""

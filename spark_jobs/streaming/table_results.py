@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import lake_location
 from ticdc_bridge.spark_jobs.lake import tables
@@ -24,7 +25,7 @@ def print_tables(command: str, spark: SparkSession, job: Job, out: str, ids: Seq
         location = lake_location(location_by_rule(given or out, id_))
         table = tables.engine_of(spark, job.merge or AUTO, location.format)(spark, location.name)
         if table.exists():
-            lines.append(f"{id_}: {table.read().count()} rows in {location}")
+            lines.append(f"{id_}: {counted(table.read().count(), 'row')} in {location}")
             name = sql_name(location.name) if location.format == "delta" else location.name
             example = f"Spark reads it by SELECT * FROM {name}"
     print_lines(command, [*lines, example] if lines else [])

@@ -195,11 +195,8 @@ def _usage_text(error: TyperException, command: str) -> str:
     name = param and (param.opts[0] if param.opts[0].startswith("-") else param.metavar or param.name)
     text = plain_words(error.message.removeprefix("Value error, ").rstrip("."))
     if hasattr(error, "possibilities"):  # an option that there is not
-        known = [
-            option
-            for parameter in ctx.command.get_params(ctx)
-            for option in (*parameter.opts, *parameter.secondary_opts)
-        ]
+        params = ctx.command.get_params(ctx)
+        known = [option for parameter in params for option in (*parameter.opts, *parameter.secondary_opts)]
         unknown = str(error.option_name)  # type: ignore[attr-defined]
         text = f"there is no option {unknown}{_did_you_mean(unknown, known)}"
         if unknown == "--tables" and "--ddl" in known:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from ticdc_bridge.cli.options import DEFINITIONS, INPUT, OUTPUT, ChangefeedOptions, check_zone, login, option
 from ticdc_bridge.cli.output import ServiceCommand
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import counted
 
 if TYPE_CHECKING:
     from ticdc_bridge.clients.http import HttpClient
@@ -141,8 +142,8 @@ def _github(findings: list[Finding], patient: DoctorInput, file: str) -> Iterato
 
 
 def _count_text(findings: list[Finding]) -> str:
-    counts = {s: sum(f.severity == s for f in findings) for s in ("error", "warning", "info")}
-    return f"{counts['error']} errors, {counts['warning']} warnings, {counts['info']} notes"
+    words = {"error": "error", "warning": "warning", "info": "note"}
+    return ", ".join(counted(sum(f.severity == s for f in findings), word) for s, word in words.items())
 
 
 _SHOW: Final = {"text": _text, "json": _json, "github": _github}

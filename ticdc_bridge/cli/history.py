@@ -68,16 +68,16 @@ class HistoryCommand(StoreOptions, ServiceCommand):
     changefeed: str | None = option(DEFINITIONS, "NAME", "The changefeed whose history is meant. [the only one]")
 
     @contextmanager
-    def histories(self, *, reads: bool = False) -> Iterator[tuple[HistoryStore, RegistryView]]:
-        """The store's histories. reads: it must exist."""
+    def histories(self) -> Iterator[tuple[HistoryStore, RegistryView]]:
+        """The histories of a store, which must exist."""
         from ticdc_bridge.service.registry.registry import Registry
         from ticdc_bridge.service.registry.view import RegistryView
         from ticdc_bridge.service.store import open_store, store_exists
         from ticdc_bridge.service.store.history_store import HistoryStore
 
         settings = load_settings(store=self.store)
-        if reads and not store_exists(settings.store):  # opening one makes it
-            exit_with(f"--store {settings.store}: there is no such file")
+        if not store_exists(settings.store):  # opening one makes it
+            exit_with(f"--store {settings.store}: there is no such file: `serve` and `track` make it")
         store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
         try:
             yield HistoryStore(store), RegistryView(Registry(store))
@@ -203,7 +203,7 @@ class Diff(HistoryCommand):
         from ticdc_bridge.service.history.diff import Period, diff, text
         from ticdc_bridge.service.history.model import tso_of
 
-        with self.histories(reads=True) as (histories, _):
+        with self.histories() as (histories, _):
             period = Period(tso_of(self.earlier), tso_of(self.later), self.inclusive)
             db, table = _split_table(self.db, self.table)
             form = diff(histories.span(self.changefeed, period, db or None, table or None)).form()
@@ -237,7 +237,7 @@ class Export(HistoryCommand):
         from ticdc_bridge.service.history.export import HistoryExport
         from ticdc_bridge.service.history.model import tso_of
 
-        with self.histories(reads=True) as (histories, _):
+        with self.histories() as (histories, _):
             feed, names = histories.changefeed(self.changefeed), _split_table(self.db, self.table)
             db, table = names[0] or None, names[1] or None
             histories.check_known(feed.name, db, table)
@@ -264,7 +264,7 @@ class Rebuild(HistoryCommand):
 
     def run(self) -> int:
         left = 0
-        with self.histories(reads=True) as (histories, _):
+        with self.histories() as (histories, _):
             for name in [self.changefeed] if self.changefeed else [feed.name for feed in histories.changefeeds()]:
                 histories.changefeed(name)
                 done = histories.rebuild(name, everything=self.everything)

@@ -67,12 +67,8 @@ def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[li
     entries = document.pop(_ENTRIES, [])
     if not isinstance(section, dict) or not isinstance(entries, list):
         raise SetupError("USAGE", details=f"{path}: write [{command}] for its options, and [[table]] for each table")
-    options = {
-        name[2:]: parameter
-        for parameter in params
-        for name in parameter.opts
-        if name.startswith("--") and name != OPTION
-    }
+    named = [(name, parameter) for parameter in params for name in parameter.opts if name.startswith("--")]
+    options = {name[2:]: parameter for name, parameter in named if name != OPTION}
     typed = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
     typed = typed.union(*(names for names in _ONE_OF if typed & names))
     added: list[str] = []

@@ -27,6 +27,7 @@ from ticdc_bridge.cli.options import (
     choice,
     flag,
     option,
+    tso,
 )
 from ticdc_bridge.schemas.formats.format_table import FORMATS, format_name
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
@@ -192,7 +193,9 @@ class SnapshotOptions(SparkConf):
     tables: list[str] = option(
         INPUT, "PATTERNS", "Tables, by TiDB's table filter: 'shop.*,!shop.tmp_*' (repeatable).", default=[]
     )
-    at: int | None = option(INPUT, "TSO", "The TSO to read at. Default: that of the dump, or the newest.")
+    at: int | None = option(
+        INPUT, "TSO|TIME", "The TSO or time to read at. Default: that of the dump, or the newest.", parser=tso
+    )
     dump_options: str | None = option(
         INPUT, "TEXT", "Options that Dumpling ran with, if its files do not show them; '' for its defaults."
     )

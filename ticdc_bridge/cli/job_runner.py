@@ -118,7 +118,8 @@ def _check_locations(args: JobOptions, job: Job, kafka: KafkaClient, dead_letter
     for option in ("--checkpoint", "--metrics"):
         locations.check_is_path(getattr(args, option[2:]) or "", option, local=option == "--metrics")
     if not args.stream:  # streams make their folders; so do dead letters beside tables of which none is there yet
-        locations.check_folders(args.out, "" if table_location_of(args.out) else dead_letters or "")
+        letters = "" if table_location_of(args.out) else dead_letters or ""
+        locations.check_folders({"--out": args.out, "--dead-letter": letters})
     locations.check_different({"--in": args.source, "--out": args.out, "--dead-letter": dead_letters})
     if job.topic is not None:
         check_topic_rule(job.topic)

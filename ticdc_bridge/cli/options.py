@@ -172,19 +172,17 @@ def seconds(text: str | float) -> float:
     """5s, 500ms, 10m, 36h, 7d → seconds; without a unit they are seconds. ValueError."""
     match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m|h|d)?", str(text))
     if not match:
-        raise ValueError(f"{text}: 5s, 500ms or 10m is needed")
+        raise ValueError(f"{text}: 5s, 500ms, 10m, 36h or 7d is needed")
     return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}[match[2]]
 
 
-def milliseconds(option: str, text: str | None) -> int | None:
-    """A time as ms since 1970. SetupError USAGE."""
-    if text is None:
-        return None
-    if re.fullmatch(r"\d{1,15}", text):
-        return int(text)
+def tso(text: str) -> int:
+    """A TSO; of a time, or of ms since 1970, the last one of its millisecond. ValueError."""
+    if re.fullmatch(r"\d{1,19}", text):
+        return int(text) if len(text) > 15 else ((int(text) + 1) << 18) - 1
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        details = f"{option} {text}: 2026-11-20T08:00:00Z (UTC without a zone) or ms since 1970 is needed"
-        raise SetupError("USAGE", details=details) from error
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except ValueError:
+        needed = "a time such as 2026-11-20T08:00:00Z or a TSO (in TiDB: BEGIN; SELECT @@tidb_current_ts) is needed"
+        raise ValueError(f"{text}: {needed}") from None
+    return ((round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000) + 1) << 18) - 1

@@ -90,5 +90,5 @@ class CountingCommand(ServiceCommand):
         from ticdc_bridge.spark_jobs.pipeline.progress import print_counts
 
         if self.json:
-            print_counts(type(self).__name__.lower(), {**counts, "exit_code": exit_code or 0}, True)
+            print_counts(type(self).__name__.lower(), counts, True, exit_code or 0)
         return exit_code or 0

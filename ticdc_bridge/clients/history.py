@@ -289,14 +289,10 @@ class HistoryTables(HttpClient):
     def _newest(self, table: TableId) -> _Span:
         """The newest version that there was: of a table that is gone, its last."""
         span = self._answer(table, MAX_TSO, resolved=False)
-        if (
-            span is not None
-            and span.error is not None
-            and span.from_ts
-            and " is gone since commit_ts " in span.error.detail
-        ):
-            span = self._answer(table, span.from_ts, resolved=False)
         assert span is not None
+        if span.error is not None and span.from_ts and " is gone since commit_ts " in span.error.detail:
+            span = self._answer(table, span.from_ts, resolved=False)
+            assert span is not None
         spans = self._cache.spans.get(table, [])
         same = next(
             (entry.version for entry in spans if entry.version is not None and entry.version == span.version), None

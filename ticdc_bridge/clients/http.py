@@ -94,12 +94,8 @@ class HttpClient:
     def __init__(self, url: str, option: Hint | str = "registry", login: HttpLogin = HttpLogin()) -> None:
         try:
             split_url = urlsplit(url)
-            good = (
-                split_url.scheme in ("http", "https")
-                and split_url.hostname
-                and "@" not in split_url.path
-                and (split_url.port or 1)
-            )
+            has_host = split_url.scheme in ("http", "https") and split_url.hostname and (split_url.port or 1)
+            good = has_host and "@" not in split_url.path
         except ValueError:
             good = False
         if not good:

@@ -150,11 +150,8 @@ class CachedAnswers:
         self.store.listen(self.answers)
         self._ids = request_ids()
         self._look_at = 0.0
-        paths = {
-            route.path.partition("{")[0].encode()
-            for route in all_routes(app)
-            if isinstance(route, Route) and route.cacheable
-        }
+        cacheable = (route for route in all_routes(app) if isinstance(route, Route) and route.cacheable)
+        paths = {route.path.partition("{")[0].encode() for route in cacheable}
         self._starts = (*paths, b"/contexts/")
 
     def disable(self) -> None:

@@ -233,11 +233,8 @@ class _Fields:
 
     def gone_oneofs(self, after: _Fields) -> set[str]:
         """Oneofs that are gone with all their fields, which is compatible."""
-        return {
-            name
-            for name, tags in self.members.items()
-            if name not in after.members and not any(tag in after.by_tag for tag in tags)
-        }
+        gone = {name: tags for name, tags in self.members.items() if name not in after.members}
+        return {name for name, tags in gone.items() if not any(tag in after.by_tag for tag in tags)}
 
 
 def find_exclusive(at: _Position, before: _Fields, after: _Fields, new: Message) -> list[ProtobufIncompatibility]:

@@ -39,6 +39,22 @@ def test_progress_is_that_of_the_newest_call(client: Client) -> None:
     assert "set aside:</strong> stopped at shop.orders: why" in client.get("/ui/lineage").body.decode()
 
 
+def test_a_table_that_is_set_aside_is_not_up_to_date(client: Client) -> None:
+    """Until the job's newest call, which may have no row of the table, names it no more."""
+    told = {**TOLD, "command": "merge"}
+    topic = {**EDGE, "db": "", "table": "", "table_version": None, "schema_id": None, "rows": 0, "positions": {"0": 7}}
+    for tables, found in (
+        ([{**EDGE, "set_aside": "why it stopped"}, {**topic, "set_aside": "a.b, shop.orders"}], (1, 1, 1)),
+        ([{**topic, "set_aside": "a.b, shop.orders"}], (1, 1, 1)),
+        ([{**topic, "set_aside": "a.b"}], (0, 1, 0)),
+        ([topic], (0, 0, 0)),
+    ):
+        assert client.send("POST", "/lineage", {**told, "tables": tables}).status == 200
+        home, lake = (client.get(path).body.decode() for path in ("/ui", "/ui/lake/shop/orders"))
+        said = "It is set aside, and its changes wait: why it stopped", "tables are set aside", "a.b, shop.orders"
+        assert (said[0] in lake, said[1] in home, said[2] in home) == found
+
+
 def test_the_failed_messages_of_the_newest_run(client: Client) -> None:
     for failed, position in ((7, "kafka:elsewhere"), (2, "kafka:letters"), (1, None)):
         reported = {

@@ -24,7 +24,7 @@ def track_file(folder: Path) -> Path:
     (folder / "changefeed.toml").write_text("[sink]\nschema-registry = 'http://u:s3cret@r:8081'\n")
     text = (
         f'[[changefeed]]\nname = "shop"\nin = "shop.jsonl"\nformat = "open"\nsink-uri = "{SINK}"\n'
-        'config = "changefeed.toml"\n'
+        'config = "changefeed.toml"\naccept = "timestamp-zone, nothing"\n'
         '[[changefeed]]\nname = "<b>away"\nin = "kafka:t"\nbootstrap-servers = "127.0.0.1:1"\n'
     )
     (folder / "track.toml").write_text(text)
@@ -50,7 +50,7 @@ def test_what_needs_attention(tmp_path: Path) -> None:
             "Jobs: none has reported its lineage", "Dead letters: This service is not connected to Kafka",
         ):  # fmt: skip
             assert text in shown, text
-        assert ("s3cret" in shown, "<b>away" in shown) == (False, False)
+        assert ("s3cret" in shown, "<b>away" in shown, "timestamp-zone" in shown) == (False, False, False)
         [shop, away] = client.get("/history/trackers").json
         assert (shop["stopped"], shop["messages"], away["findings"]) == ("end of the file", 3, None)
         assert "s3cret" not in str(shop)

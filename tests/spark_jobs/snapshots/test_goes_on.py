@@ -254,7 +254,7 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--dry-run"]) == 2
     captured = capsys.readouterr()
     assert "dmp.types -> " in captured.out
-    assert " 8 rows, 1 chunks" in captured.out
+    assert " 8 rows, 1 chunk, " in captured.out
     assert (
         "load: would stop: table dmp.keyless: it has no key: leave it out (--tables '…,!dmp.keyless')" in captured.err
     )

@@ -87,13 +87,13 @@ def test_a_table_waits_and_comes_back(spark: SparkSession, tmp_path: Path, capsy
     assert world.merged == {"d.b": {2, 4}}
     assert world.summary.set_aside == {"d.a": (2, "stopped at d.a: broken")}
     assert (world.summary.exit_code, world.summary.lines()[-1]) == (
-        2, "set aside d.a: 2 changes wait: stopped at d.a: broken",
+        2, "set aside d.a: 2 changes waiting: stopped at d.a: broken",
     )  # fmt: skip
     world.broken.clear()
     assert world.write(job, 2, [("d.b", 5)]) == ["d.a"]  # the next try is in batch 3
     world.loaded["d.a"] = 3
     assert world.write(job, 2, [("d.b", 5)]) == []
-    assert "table d.a goes on: 2 changes that waited are merged" in capsys.readouterr().err
+    assert "table d.a goes on, with 2 changes that waited" in capsys.readouterr().err
     assert world.merged["d.a"] == {1, 3}
     assert list((tmp_path / "set_aside").iterdir()) == []
 

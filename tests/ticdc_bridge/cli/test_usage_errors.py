@@ -116,12 +116,17 @@ def test_before_spark_starts(capsys: pytest.CaptureFixture[str], monkeypatch: py
     for words, reported in (
         ("merge --format open --in m.jsonl --out delta:x --engine iceberg-spark", "does not write Delta tables"),
         ("reconcile --lake delta:x --dump dumpling:none", "none: there is no such folder"),
-        ("reconcile --lake delta:x --dump dumpling:none --out no/x", "no/x: No such file"),
-        ("decode --spark --format open --in m.jsonl --out no/x", "no/x: No such file"),
-        ("decode --spark --format open --in m.jsonl --out x --dead-letter no/x", "no/x: No such file"),
+        ("reconcile --lake delta:x --dump dumpling:none --out no/x", "no/x: its folder is not there: make it"),
+        ("decode --spark --format open --in m.jsonl --out no/x", "no/x: its folder is not there: make it"),
+        (
+            "decode --spark --format open --in m.jsonl --out x --dead-letter no/x",
+            "no/x: its folder is not there: make it",
+        ),
     ):
         assert main([*words.split(), "--table", "d.t"]) == 2
         assert reported in capsys.readouterr().err
+    assert main(["maintain", "--table-at", "delta:x", "--engine", "iceberg-spark"]) == 2
+    assert "does not write Delta tables" in capsys.readouterr().err
 
 
 def test_options_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:

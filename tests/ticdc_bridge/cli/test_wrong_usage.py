@@ -44,6 +44,10 @@ ROWS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("check-ddl", "ALTER TABLE d.t ADD a INT", "--schemas", "t.sql"), "--schemas FILE goes with --ddl SOURCE"),
     (("check-ddl", "ALTER TABLE d.t ADD a INT", "--ddl", "mysql://"), "mysql://USER@HOST:PORT/DATABASE is needed"),
     (("check-ddl", "ALTER TABLE d.t ADD a INT", "--ddl", "no.sql"), "--ddl no.sql: No such file"),
+    (
+        ("history", "snapshot", "x", "--store", "sqlite:///none.db"),
+        "there is no such file: `serve` and `track` make it",
+    ),
     ((*_SNAPSHOT, "no.json"), "--message no.json: a line of JSON with key_b64"),
     ((*_SNAPSHOT, "empty"), "a value is missing"),
     ((*_SNAPSHOT, "latin1"), "not UTF-8"),
@@ -57,6 +61,7 @@ ROWS: tuple[tuple[tuple[str, ...], str], ...] = (
 
 def _write_files(folder: Path) -> None:
     (folder / "folder").mkdir()
+    (folder / "s.db").touch()
     (folder / "t.sql").write_text("CREATE TABLE d.t (id INT PRIMARY KEY);")
     for name, data in (("empty", b""), ("latin1", b"[\xe9]"), ("brace.json", b"{"), ("list.json", b"[1]")):
         (folder / name).write_bytes(data)

@@ -1,6 +1,7 @@
 """`load`: rows that were there before a changefeed, at one TSO, into lake tables."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -103,13 +104,13 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
             if obstacles:
                 print_lines("load: would stop", obstacles)
             return 2 if obstacles else 0
-        session = session_of(job, settings, out, None)
+        session = cache(lambda: session_of(job, settings, out, None))
         done = run_load(load_job, session)
-        print_tables("load", session, job, out, [table.table.id for table in load_job.tables])
+        print_tables("load", session(), job, out, [table.table.id for table in load_job.tables])
         counts = {"tso": load_job.tso, "rows": done.rows, "written": done.written, "newer in the table": done.newer,
                   "removed": done.removed, "errors": done.errors}  # fmt: skip
-        print_counts("load", counts, self.json)
-        return 1 if done.errors else 0
+        print_counts("load", counts, self.json, code := int(done.errors > 0))
+        return code
 
     def _check_handover(self, tso: int) -> None:
         """SetupError STOPPED where the topics of --in lack changes from after the TSO."""

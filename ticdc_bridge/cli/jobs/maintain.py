@@ -32,12 +32,14 @@ class Maintain(SparkConf):
         from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
         from ticdc_bridge.spark_jobs.lake import tables
         from ticdc_bridge.spark_jobs.lake.upkeep import maintain
-        from ticdc_bridge.spark_jobs.pipeline.progress import print_lines
+        from ticdc_bridge.spark_jobs.pipeline.progress import print_lines, report_slow_steps
+        from ticdc_bridge.spark_jobs.spark.session import running_tasks
 
         locations = dict[str, TableLocation]()
         for text in self.table_at:
             if (location := table_location_of(text)) is None:
                 raise SetupError("USAGE", details=f"--table-at {text}: write delta:PATH or iceberg:CATALOG.DB.TABLE")
+            tables.check_engine(self.engine, location.format)  # before Spark starts
             locations[text] = location
         keep, days = seconds(self.keep, "--keep"), None
         if self.keep_changes is not None:
@@ -48,5 +50,6 @@ class Maintain(SparkConf):
         formats = sorted({location.format for location in locations.values()})
         spark = tables.session(spark_settings(self, True, *locations), formats, by=self.engine)
         for text, location in locations.items():
-            print_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
+            with report_slow_steps(f"maintain: {text}", 10, lambda: running_tasks(spark)):
+                print_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
         return 0

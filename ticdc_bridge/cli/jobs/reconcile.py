@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 from ticdc_bridge.cli.job_file import JobFileCommand
 from ticdc_bridge.cli.job_options import METRICS_HOST, Lineage, SnapshotOptions
-from ticdc_bridge.cli.options import INPUT, OUTPUT, REPORTS, flag, option
+from ticdc_bridge.cli.options import AS_JSON, INPUT, OUTPUT, REPORTS, flag, option
 
 COMMAND_CLASS: Final = JobFileCommand
 
@@ -55,6 +55,7 @@ Exit codes:
         REPORTS, "FILE|:PORT", "Prometheus metrics: a text file, or, with --every, served on a port."
     )
     metrics_host: str = METRICS_HOST
+    json: bool = AS_JSON
 
     def run(self) -> int:
         import time
@@ -79,7 +80,7 @@ Exit codes:
         )  # fmt: skip
         reconcile_job = ReconcileJob(
             job, self.lake, source_of(self.tidb, self.dump), choice, source_zone, seconds(self.wait, "--wait"),
-            self.out, self.repair, self.at, self.dump_options, self.chunk, self.sample,
+            self.out, self.repair, self.at, self.dump_options, self.chunk, self.sample, self.json,
         )  # fmt: skip
         pause = None if self.every is None else seconds(self.every, "--every")
         if pause is None:
