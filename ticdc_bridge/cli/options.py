@@ -176,13 +176,23 @@ def seconds(text: str | float) -> float:
     return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}[match[2]]
 
 
-def tso(text: str) -> int:
-    """A TSO; of a time, or of ms since 1970, the last one of its millisecond. ValueError."""
-    if re.fullmatch(r"\d{1,19}", text):
-        return int(text) if len(text) > 15 else ((int(text) + 1) << 18) - 1
+def milliseconds(text: str) -> int:
+    """A time, or ms since 1970, as these. ValueError."""
+    if re.fullmatch(r"\d{1,15}", text):
+        return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        needed = "a time such as 2026-11-20T08:00:00Z or a TSO (in TiDB: BEGIN; SELECT @@tidb_current_ts) is needed"
+        raise ValueError(f"{text}: 2026-11-20T08:00:00Z (UTC without a zone) or ms since 1970 is needed") from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def tso(text: str) -> int:
+    """A TSO; of a time the last one of its millisecond. ValueError."""
+    if re.fullmatch(r"\d{1,19}", text):
+        return int(text)
+    try:
+        return ((milliseconds(text) + 1) << 18) - 1
+    except ValueError:
+        needed = "a TSO (in TiDB: BEGIN; SELECT @@tidb_current_ts) or a time such as 2026-11-20T08:00:00Z is needed"
         raise ValueError(f"{text}: {needed}") from None
-    return ((round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000) + 1) << 18) - 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ticdc_bridge.cli.job_options import SparkConf
-from ticdc_bridge.cli.options import INPUT, OUTPUT, option, tso
+from ticdc_bridge.cli.options import INPUT, OUTPUT, milliseconds, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ class At(SparkConf):
     consistent: str | None = option(INPUT, "TABLE", "The table that merge --consistent writes.")
     lake: str | None = option(INPUT, "TABLE", "One table: a current table, row versions or a changelog.")
     time: int | None = option(
-        INPUT, "TSO|TIME", "The commit_ts, or the time: 2026-11-26T10:00:00Z (UTC without a zone), or ms since 1970.",
-        "--time", "--commit-ts", parser=tso
-    )  # fmt: skip
+        INPUT, "TIME", "The time: 2026-11-26T10:00:00Z (UTC without a zone), or ms since 1970.", parser=milliseconds
+    )
+    commit_ts: int | None = option(INPUT, "N", "The commit_ts, instead of a time.")
     tables: list[str] = option(INPUT, "PATTERNS", "Only these tables, by TiDB's table filter (repeatable).", default=[])
     format: Literal["text", "json", "sql"] = option(
         OUTPUT, None, "For people (text), programs (json), or SQL alone.", "--format-out", "--format", default="text"
@@ -40,6 +40,7 @@ class At(SparkConf):
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import spark_settings
+        from ticdc_bridge.schemas.model.event import ms_to_tso
         from ticdc_bridge.schemas.model.table import TableId
         from ticdc_bridge.spark_jobs.io.locations import table_location_of
         from ticdc_bridge.spark_jobs.lake import tables
@@ -52,13 +53,16 @@ class At(SparkConf):
         if location is None or (self.consistent and self.lake):
             details = "which table? Give --consistent TABLE or --lake TABLE (delta:PATH or iceberg:CATALOG.DB.TABLE)"
             raise SetupError("USAGE", details=details)
+        if self.time is not None and self.commit_ts is not None:
+            raise SetupError("USAGE", details="--time and --commit-ts are two times: give one of them")
+        commit_ts = self.commit_ts if self.time is None else ms_to_tso(self.time + 1) - 1  # the last of the millisecond
         settings, choice = spark_settings(self, True, text), TableChoice.of(self.tables or ["*.*"])
         spark = tables.session(settings, [location.format], by=AUTO)
         if self.consistent is not None:
-            readings = read_points(spark, location, self.time)
+            readings = read_points(spark, location, commit_ts)
             self._print([r for r in readings if choice.takes(TableId(*r.table.split(".", 1)))])
         else:
-            self._print([read_commits(spark, location, self.time)])
+            self._print([read_commits(spark, location, commit_ts)])
         return 0
 
     def _print(self, readings: list[Reading]) -> None:

@@ -8,9 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
 from ticdc_bridge.cli.job_options import FROM_OFFSET, Lineage, SparkConf
-from ticdc_bridge.cli.options import AS_JSON, INPUT, OUTPUT, KafkaOptions, option, tso
+from ticdc_bridge.cli.options import AS_JSON, INPUT, OUTPUT, KafkaOptions, milliseconds, option
 from ticdc_bridge.schemas.model.errors import ERRORS, SetupError
-from ticdc_bridge.schemas.model.event import tso_physical_ms
 
 if TYPE_CHECKING:
     from ticdc_bridge.schemas.inputs.replay import Incoming
@@ -40,7 +39,7 @@ Exit codes:
     out: str = option(OUTPUT, "FILE|-|kafka:TOPIC|kafka:", "Where to send the messages.", default=...)
     reason: list[str] = option(INPUT, "CODE", "Only dead letters with this reason (repeatable).", default=[])
     since: int | None = option(
-        INPUT, "TIME", "Only from this time on: 2026-11-20T08:00:00Z, or ms since 1970.", parser=tso
+        INPUT, "TIME", "Only from this time on: 2026-11-20T08:00:00Z, or ms since 1970.", parser=milliseconds
     )
     max_attempts: int = option(INPUT, "N", "Leave out messages that failed this often.", min=1, default=3)
     from_offset: str = FROM_OFFSET
@@ -62,7 +61,7 @@ Exit codes:
                 raise SetupError("USAGE", details=details)
         kafka, settings = kafka_of(self), spark_settings(self, table_location_of(self.source) is not None, self.source)
         check_different({"--in": self.source, "--out": self.out})
-        choice = LetterFilter(frozenset(self.reason), self.since and tso_physical_ms(self.since), self.max_attempts)
+        choice = LetterFilter(frozenset(self.reason), self.since, self.max_attempts)
         done = replay(_letters(self.source, kafka, settings), choice, message_sink(self.out, kafka))
         edges = [lineage.edge(topic, rows) for topic, rows in sorted(done.topics.items(), key=repr)]
         lineage.send(
