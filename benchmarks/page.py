@@ -53,6 +53,7 @@ _TABLES: Mapping[str, tuple[_Row, ...]] = {
              "`MERGE INTO` by hand"),
         _Row("lake-merge-full.100000-into-5000000", "the same, 100,000 changes", "the same"),
         _Row("lake-merge-full.1000000-into-5000000", "the same, a million changes", "the same"),
+        _Row("lake-merge-full.avro-10000", "the same, 10,000 changes by Avro", "by Open Protocol"),
         _Row("merge-20-of-500-tables", "`merge`, 20 of 500 tables have changes", "20 tables alone"),
     ),
     "One process, without Spark": (
