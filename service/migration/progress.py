@@ -19,7 +19,7 @@ def ignore_progress(_what: str, _done: int, _total: int | None) -> None:
 def progress(say: Callable[[str], None]) -> Iterator[ReportProgress]:
     """Somebody to tell; `say` gets the lines where there is no terminal."""
     if not sys.stderr.isatty():
-        yield LineProgress(say)
+        yield line_progress(say)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -37,18 +37,15 @@ def progress(say: Callable[[str], None]) -> Iterator[ReportProgress]:
         yield report
 
 
-class LineProgress:
+def line_progress(say: Callable[[str], None], every: float = _EVERY_SECONDS) -> ReportProgress:
     """A line when something takes long, and then every few seconds."""
+    last = time.monotonic()
 
-    def __init__(self, say: Callable[[str], None], every: float = _EVERY_SECONDS) -> None:
-        self._say = say
-        self._every = every
-        self._last = time.monotonic()
-
-    def __call__(self, what: str, done: int, total: int | None) -> None:
+    def report(what: str, done: int, total: int | None) -> None:
+        nonlocal last
         now = time.monotonic()
-        if total == 0:
-            return
-        if now - self._last >= self._every:
-            self._last = now
-            self._say(f"{what}: {done}" + ("" if total is None else f" of {total}"))
+        if total != 0 and now - last >= every:
+            last = now
+            say(f"{what}: {done}" + ("" if total is None else f" of {total}"))
+
+    return report
