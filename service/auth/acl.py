@@ -44,26 +44,21 @@ _REMEMBERED: Final = 10_000
 _KINDS: Final = ("subjects", "prefixes", "patterns")
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A name with `*` for any run of characters. Matching takes time linear in the name."""
-
-    text: str
-
-    def matches(self, name: str) -> bool:
-        first, *rest = self.text.split("*")
-        if not rest:
-            return name == first
-        *middle, last = rest
-        if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
+def fits(pattern: str, name: str) -> bool:
+    """True if a name is the pattern, in which `*` is any run of characters. Takes time linear in the name."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == first
+    *middle, last = rest
+    if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
+        return False
+    position, end = len(first), len(name) - len(last)
+    for piece in middle:
+        index = name.find(piece, position, end)
+        if index < 0:
             return False
-        position, end = len(first), len(name) - len(last)
-        for piece in middle:
-            index = name.find(piece, position, end)
-            if index < 0:
-                return False
-            position = index + len(piece)
-        return True
+        position = index + len(piece)
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +67,13 @@ class AccessRule:
     may: frozenset[str]
     subjects: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[str, ...] = ()
 
     def covers(self, subject: str) -> bool:
         return (
             subject in self.subjects
             or subject.startswith(self.prefixes)
-            or any(pattern.matches(subject) for pattern in self.patterns)
+            or any(fits(pattern, subject) for pattern in self.patterns)
         )
 
 
@@ -110,11 +105,6 @@ class Access:
     def may_serve(self, operation: str) -> bool:
         """True if `operation` (of OF_SERVER) is allowed."""
         return self.everything or operation in self.server
-
-    def check(self, operation: str, subject: str) -> None:
-        """Raises FORBIDDEN."""
-        if not self.may(operation, subject):
-            raise denied_error(operation, subject)
 
 
 ALL: Final = Access(everything=True)
@@ -181,9 +171,8 @@ def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str
         raise SetupError("USAGE", details=details)
     if not about_subjects and may.intersection(OF_SUBJECTS):
         raise SetupError("USAGE", details=f"{where}: says no subjects, prefixes or patterns")
-    exact = frozenset(map(_canonical_name, subjects))
-    globs = tuple(Pattern(_canonical_name(pattern)) for pattern in patterns)
-    return AccessRule(who, may, exact, tuple(map(_canonical_name, prefixes)), globs)
+    exact, starts, globs = (map(_canonical_name, names) for names in (subjects, prefixes, patterns))
+    return AccessRule(who, may, frozenset(exact), tuple(starts), tuple(globs))
 
 
 def _canonical_name(name: str) -> str:

@@ -90,10 +90,6 @@ class CheckAcl(ServiceCommand):
             return 0 if allowed else 1
         print("on the server:", ", ".join(name for name in acl.OF_SERVER if access.may_serve(name)) or "nothing")
         for rule in access.rules:
-            where = [
-                *sorted(rule.subjects),
-                *(f"{prefix}…" for prefix in rule.prefixes),
-                *(pattern.text for pattern in rule.patterns),
-            ]
+            where = [*sorted(rule.subjects), *(f"{prefix}…" for prefix in rule.prefixes), *rule.patterns]
             print(f"{', '.join(sorted(rule.may))}: {', '.join(where)}")
         return 0

@@ -14,7 +14,7 @@ from tests.support.each import each
 from ticdc_bridge.cli.app import app
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.auth import acl, credentials
-from ticdc_bridge.service.auth.acl import ALL, NOTHING, Pattern
+from ticdc_bridge.service.auth.acl import ALL, NOTHING, fits
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
 from ticdc_bridge.service.errors import RegistryError
 
@@ -156,12 +156,12 @@ def test_patterns_mean_what_fnmatch_means(pattern: str, name: str) -> None:
             return any(matches(p[1:], n[index:]) for index in range(len(n) + 1))
         return n[:1] == p[0] and matches(p[1:], n[1:])
 
-    assert Pattern(pattern).matches(name) == matches(pattern.replace("**", "*"), name)
+    assert fits(pattern, name) == matches(pattern.replace("**", "*"), name)
 
 
 def test_hostile_patterns_end() -> None:
     """As a regular expression this would take longer than anybody lives."""
-    assert not Pattern("*a" * 500 + "b").matches("a" * 60_000)
+    assert not fits("*a" * 500 + "b", "a" * 60_000)
 
 
 def test_a_broken_file_changes_nothing_until_it_is_whole_again(tmp_path: Path) -> None:
