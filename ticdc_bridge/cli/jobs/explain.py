@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
-
-import typer
+from typing import ClassVar, Literal
 
 from ticdc_bridge.cli.job_options import READ, Reading, formats
-from ticdc_bridge.cli.options import FORMAT_OUT, INPUT, OUTPUT, option
+from ticdc_bridge.cli.options import FORMAT_OUT, INPUT, OUTPUT, argument, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
 
@@ -39,9 +37,7 @@ Output:
 Exit codes:
   0 explained   1 the message can't be read (its bytes and the reason are shown)   2 wrong usage, or no such message
 """
-    position: Annotated[
-        str | None, typer.Argument(metavar="FILE[#LINE] | TOPIC@PARTITION:OFFSET", help="Which message.")
-    ] = None
+    position: str | None = argument("FILE[#LINE] | TOPIC@PARTITION:OFFSET", "Which message.")
     in_: str | None = option(INPUT, "FILE[#LINE]|kafka:TOPIC@PARTITION:OFFSET", "The same.", "--in")
     format_out: Literal["text", "json"] = FORMAT_OUT
     format: str = formats(READ, "Format of the message; auto detects it.", "--format", default="auto")
