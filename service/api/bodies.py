@@ -58,10 +58,6 @@ class Body:
     entity: str
     fields: Fields
 
-    @property
-    def schema(self) -> Json:
-        return object_schema(self.fields)
-
     async def read(self, call: ApiCall) -> dict[str, Any]:
         """Raises REQUEST_TOO_LARGE, SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES, BAD_REQUEST, and UNPROCESSABLE for a body
         that is missing or null.
@@ -84,10 +80,6 @@ class CompleteBody:
 
     error: str
     fields: Fields
-
-    @property
-    def schema(self) -> Json:
-        return object_schema(self.fields)
 
     async def read(self, call: ApiCall) -> dict[str, Any]:
         """Raises REQUEST_TOO_LARGE, BAD_REQUEST, `error`."""

@@ -3,7 +3,6 @@
 Also dead letters: how many by which reason, and sent again to where they came from (schemas.inputs.replay).
 """
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -174,12 +173,6 @@ MOST_LETTERS: Final = 50_000
 _LOOK_SECONDS: Final = 8.0
 _REPLAY_SECONDS: Final = 25.0
 _SHOWN_ORIGINS: Final = 5
-_MAYBE: Final = re.compile(r"dead|dlq", re.IGNORECASE)
-
-
-def is_likely_name(topic: str) -> bool:
-    """True if a topic's name says that it holds dead letters: jobs may call it anything."""
-    return _MAYBE.search(topic) is not None
 
 
 @dataclass(slots=True)
@@ -234,43 +227,36 @@ def count_reasons(kafka: KafkaTopics, topic: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayRequest:
-    """Which letters of a topic: `letters`, in the messages before `ends` (None: all there are now)."""
-
-    topic: str
-    letters: LetterFilter
-    ends: Mapping[int, int] | None = None
-    dry_run: bool = True
-
-
 _NO_SENDER: Final[Any] = SimpleNamespace(write=lambda message: None, close=lambda: None, abandon=lambda: None)
 """Takes the letters of a dry run, which `replay` counts."""
 
 
-def replay_letters(kafka: KafkaTopics, request: ReplayRequest) -> dict[str, Any]:
-    """Sends the chosen letters to the topics they came from; a dry run counts only.
+def replay_letters(
+    kafka: KafkaTopics, topic: str, letters: LetterFilter, ends: Mapping[int, int] | None, *, dry_run: bool
+) -> dict[str, Any]:
+    """Sends the chosen letters to the topics they came from; a dry run counts only. ends: those of the messages that
+    are looked at, None for all there are now.
 
     RegistryError UNPROCESSABLE, with nothing sent, for a topic that can't be read whole here, and where a topic that
     letters came from is not there. SetupError KAFKA_UNREACHABLE says how many were sent before.
     """
-    messages, extents, is_complete = kafka.read_range(request.topic, request.ends, MOST_LETTERS, _REPLAY_SECONDS)
+    messages, extents, is_complete = kafka.read_range(topic, ends, MOST_LETTERS, _REPLAY_SECONDS)
     if not is_complete:
         details = (
-            f"Topic {request.topic} can't be read whole in {_REPLAY_SECONDS:g} s ({MOST_LETTERS} letters and 32 MiB at "
-            f"most), and nothing was sent: use ticdc-bridge replay --in kafka:{request.topic} --out kafka:"
+            f"Topic {topic} can't be read whole in {_REPLAY_SECONDS:g} s ({MOST_LETTERS} letters and 32 MiB at "
+            f"most), and nothing was sent: use ticdc-bridge replay --in kafka:{topic} --out kafka:"
         )
         raise RegistryError("UNPROCESSABLE", details=details)
-    planned = replay(lambda: messages, request.letters, _NO_SENDER)
-    wanted: Iterable[str] = (topic for topic in planned.topics if topic is not None)
+    planned = replay(lambda: messages, letters, _NO_SENDER)
+    wanted: Iterable[str] = (name for name in planned.topics if name is not None)
     missing = sorted(set(wanted) - kafka.names()) if planned.topics else []
-    if missing and not request.dry_run:
+    if missing and not dry_run:
         details = f"Topics that letters came from are not there: {', '.join(missing)}. Nothing was sent."
         raise RegistryError("UNPROCESSABLE", details=details)
-    counts = planned if request.dry_run else replay(lambda: messages, request.letters, kafka.sender())
+    counts = planned if dry_run else replay(lambda: messages, letters, kafka.sender())
     return {
-        "topic": request.topic, "dry_run": request.dry_run, "read": counts.read, "sent": counts.sent,
-        "topics": [{"topic": topic, "count": n} for topic, n in sorted(counts.topics.items(), key=repr)],
+        "topic": topic, "dry_run": dry_run, "read": counts.read, "sent": counts.sent,
+        "topics": [{"topic": name, "count": n} for name, n in sorted(counts.topics.items(), key=repr)],
         "left_out": [{"why": why, "count": n} for why, n in sorted(counts.left.items())],
         "too_many_attempts": counts.tired, "missing_topics": missing,
         "ends": {str(partition): end for partition, (_, end) in extents.items()},

@@ -1,6 +1,6 @@
 """`/history`: what TiDB's tables were at a commit_ts, from their DDL events (docs/history.md)."""
 
-from dataclasses import replace
+from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -22,11 +22,10 @@ from ticdc_bridge.service.history.manual_entry import (
     DDL_FIELDS,
     MESSAGE_FIELDS,
     SNAPSHOT_FIELDS,
-    ManualEntry,
     record_ddl,
     record_snapshot,
 )
-from ticdc_bridge.service.history.model import Batch, TableVersionRow, tso_of
+from ticdc_bridge.service.history.model import Batch, DdlRecord, TableVersionRow, tso_of
 from ticdc_bridge.service.history.table_schemas import TableSchemas, links, registry_drift
 from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
 from ticdc_bridge.service.registry.subjects import describe_subjects, find_subjects
@@ -78,9 +77,8 @@ def tables(call: Called) -> Response:
         feed = history.changefeed(changefeed_of(call))
         rows = history.tables(feed.name, call.text("db") or None, offset, limit, call.text("name"))
         contradicted = history.contradictions(feed.name, [(row, None) for row in rows])
-    following = offset + limit if len(rows) == limit else None
     items = [shapes.name(*entry) for entry in zip(rows, contradicted, strict=True)]
-    return call.answer(shapes.listing(feed, "tables", items, following))
+    return call.answer(shapes.listing(feed, "tables", items, offset, limit))
 
 
 @router.declare("GET", "/ddl", needs=HISTORY, query=("changefeed", _FROM, _TO, "db", _TABLE, *PAGE))
@@ -90,8 +88,7 @@ def ddl(call: Called) -> Response:
     with call.registry.store.read():
         feed = history.changefeed(changefeed_of(call))
         events = history.ddl(feed.name, _time(call, "from"), _time(call, "to"), *names, offset, limit)
-    following = offset + limit if len(events) == limit else None
-    return call.answer(shapes.listing(feed, "ddl", [shapes.event(event) for event in events], following))
+    return call.answer(shapes.listing(feed, "ddl", [shapes.event(event) for event in events], offset, limit))
 
 
 @router.declare("GET", "/drift", needs=HISTORY, query=("changefeed", "db", _TABLE, _REGISTRY, *PAGE))
@@ -102,11 +99,10 @@ def drift(call: Called) -> Response:
     with call.registry.store.read() as tx:
         feed = history.changefeed(changefeed_of(call))
         drifts = history.drift(feed.name, *names, offset, limit)
-        following = offset + limit if len(drifts) == limit else None
-        answer = shapes.listing(feed, "drift", [shapes.drift(entry) for entry in drifts], following)
+        answer = shapes.listing(feed, "drift", [shapes.drift(entry) for entry in drifts], offset, limit)
         if offset == 0 and call.text("registry").lower() != "false":
             answer["registry"] = registry_drift(history, feed.name, call.services.view, call.services.derivations)
-            answer["warnings"] = [shapes.warning(warning) for warning in tx.warnings()]
+            answer["warnings"] = [asdict(warning) for warning in tx.warnings()]
     return call.answer(answer)
 
 
@@ -135,9 +131,8 @@ def versions(call: Called) -> Response:
         }
         for row, of, against, before in zip_longest(shown, derived, contradicted, rows[1:][: len(shown)])
     ]
-    following = offset + limit if offset + limit < total else None
     more: dict[str, Any] = {"db": db, "table": table, **({"total": total} if newest else {})}
-    return call.answer(shapes.listing(feed, "versions", entries, following, **more))
+    return call.answer(shapes.listing(feed, "versions", entries, offset, limit, total, **more))
 
 
 def _derive_schemas(call: ApiCall, row: TableVersionRow) -> TableSchemas:
@@ -174,16 +169,16 @@ def at(call: Called) -> Response:
 def post_ddl(call: Called) -> Response:
     """A statement that a person knows of: typed SQL, at the commit_ts it had."""
     with call.registry.store.read():
-        entry = record_ddl(_with_changefeed(call), call.services.history)
-    return _keep(call, entry)
+        records = record_ddl(_with_changefeed(call), call.services.history)
+    return _keep(call, records)
 
 
 @router.declare("POST", "/snapshot", needs=ADMIN, query=("changefeed",), body=_SNAPSHOT_BODY)
 def post_snapshot(call: Called) -> Response:
     """Records a table at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
     with call.registry.store.read():
-        entry = record_snapshot(_with_changefeed(call), call.services.history, call.services.view)
-    return _keep(call, entry)
+        records = record_snapshot(_with_changefeed(call), call.services.history, call.services.view)
+    return _keep(call, records)
 
 
 def _with_changefeed(call: ApiCall) -> dict[str, Any]:
@@ -192,24 +187,23 @@ def _with_changefeed(call: ApiCall) -> dict[str, Any]:
     return call.body if name is None else {"changefeed": name, **call.body}
 
 
-def _keep(call: ApiCall, entry: ManualEntry) -> Response:
-    history = call.services.history
-    records = [replace(record, changefeed=entry.changefeed) for record in entry.records]
+def _keep(call: ApiCall, records: list[DdlRecord]) -> Response:
+    history, changefeed = call.services.history, records[0].changefeed
     try:
-        result = history.track(entry.changefeed, Batch(records=records), strict=True)
+        result = history.track(changefeed, Batch(records=records), strict=True)
     except DdlError as error:
         raise DdlError("DDL_NOT_APPLICABLE", details=error.detail) from error
     # It is kept: tried again from the beginning, the request would be told that it was known already.
     wait_seconds = seconds_left(call.registry.store.wait_seconds)
     versions = retry_until(
         lambda: [
-            history.version_at(entry.changefeed, record.db, record.table, record.commit_ts, inclusive=True)
+            history.version_at(changefeed, record.db, record.table, record.commit_ts, inclusive=True)
             for record in records
             if record.table
         ],
         wait_seconds,
     )
-    summary = {"changefeed": entry.changefeed, "new": result.new, "known_already": result.copies, "late": result.late}
+    summary = {"changefeed": changefeed, "new": result.new, "known_already": result.copies, "late": result.late}
     touched = [{**shapes.name(row), "commit_ts": row.from_ts} for row in versions if row is not None]
     return call.answer({**summary, "versions": touched})
 
@@ -248,7 +242,7 @@ def _find_faults(call: Called, name: str, is_known: bool) -> list[dict[str, Any]
         facts = tuple(SubjectFacts(entry.subject, entry.level, entry.mode) for entry in described)
     findings = examine(DoctorInput(settings, facts, tuple(table.id for table in tables)))
     findings = [f for f in findings if f.severity == "error" or f.id not in settings.accepted]
-    return [{key: mask_credentials(str(text)) for key, text in finding.form().items()} for finding in findings]
+    return [{key: mask_credentials(str(text)) for key, text in asdict(finding).items()} for finding in findings]
 
 
 _START: Final = Parameter("from", "The earlier time: a commit_ts or an RFC 3339 time", STRING)

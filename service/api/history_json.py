@@ -19,15 +19,17 @@ from ticdc_bridge.service.history.model import (
     time_text,
 )
 from ticdc_bridge.service.history.statements import statement_or_none
-from ticdc_bridge.service.registry.model import StoredWarning
 
 Json = dict[str, Any]
 
 
-def listing(feed: HistoryState, name: str, items: list[Json], following: int | None, **more: Any) -> Json:
-    """A page of a list; next_offset is null on the last one."""
+def listing(
+    feed: HistoryState, name: str, items: list[Json], offset: int, limit: int, count: int | None = None, **more: Any
+) -> Json:
+    """A page of a list; next_offset is null on the last one. count: of all items, None where it is not known."""
+    has_more = len(items) == limit if count is None else offset + limit < count
     head = {"changefeed": feed.name, "sealed_ts": feed.sealed_ts, **more}
-    return {**head, name: items, "next_offset": following}
+    return {**head, name: items, "next_offset": offset + limit if has_more else None}
 
 
 def changefeed(
@@ -105,11 +107,6 @@ def drift(entry: Drift) -> Json:
         **{name: getattr(entry, name) for name in ("kind", "db", "table", "commit_ts")}, "version": entry.version_ts,
         "detail": entry.detail, "count": entry.count, "last_seen": entry.seen_ms,
     }  # fmt: skip
-
-
-def warning(entry: StoredWarning) -> Json:
-    of = {"subject": entry.subject, "version": entry.version, "kind": entry.kind}
-    return {**of, "message": entry.message, "ts": entry.ts}
 
 
 def never_seen_error(feed: HistoryState, db: str, table: str) -> RegistryError:

@@ -34,6 +34,8 @@ _MOST_WAITING: Final = 16
 _LAST: Final = 20
 _MOST: Final = 500
 _SEARCHED: Final = 1000
+_LIKELY: Final = re.compile(r"dead|dlq", re.IGNORECASE)
+"""In the names of topics that hold dead letters, probably: jobs may call them anything."""
 
 _NAME = Parameter("name", "Only topics with this text in their names, whatever its case", TEXT_PARAMETER)
 _LETTERS = Parameter("deadLetters", "Only topics of dead letters: that jobs reported, or with dead or dlq in the name")
@@ -73,7 +75,6 @@ async def _ask_kafka(
 @router.declare("GET", "/topics", needs=MESSAGES, query=(_NAME, _LETTERS, *PAGE))
 async def topics(call: Called) -> Response:
     """Topics by name, each with its partitions and how many offsets it has."""
-    from ticdc_bridge.service.api.decoded_messages import is_likely_name
     from ticdc_bridge.service.registry.lineage import dead_letter_topics
 
     search, (offset, limit) = call.text("name").lower(), call.page_limits()
@@ -81,12 +82,11 @@ async def topics(call: Called) -> Response:
     reported = dead_letter_topics(call.registry) if only_letters else set()
 
     def wanted(name: str) -> bool:
-        return search in name.lower() and (not only_letters or name in reported or is_likely_name(name))
+        return search in name.lower() and bool(not only_letters or name in reported or _LIKELY.search(name))
 
     rows, total = await _ask_kafka(call, lambda kafka: kafka.topics(wanted, offset, limit))
-    listed = [{"topic": row.name, "partitions": row.partitions, "messages": row.messages} for row in rows]
     following = offset + limit if offset + limit < total else None
-    return call.answer({"topics": listed, "total": total, "next_offset": following})
+    return call.answer({"topics": rows, "total": total, "next_offset": following})
 
 
 _NUMBERS: Final = re.compile(r"[0-9]{1,10}:[0-9]{1,19}")
@@ -204,15 +204,15 @@ _REPLAY: Final[Mapping[str, Kind]] = {
 async def replay(call: Called) -> Response:
     """Sends the dead letters of a topic again to where they came from; a dry run, unless `dry_run` is false."""
     from ticdc_bridge.schemas.inputs.replay import LetterFilter
-    from ticdc_bridge.service.api.decoded_messages import ReplayRequest, replay_letters
+    from ticdc_bridge.service.api.decoded_messages import replay_letters
 
     body = call.body
     most = body.get("max_attempts")
     if most is not None and most < 1:
         raise RegistryError("UNPROCESSABLE", details="max_attempts: at least 1 is needed")
     letters = LetterFilter(frozenset(body.get("reasons") or ()), body.get("since"), most or 3, needs_origin=True)
-    request = ReplayRequest(call.segment("topic"), letters, _ends(body.get("ends")), body.get("dry_run") is not False)
-    action = partial(replay_letters, request=request)
+    topic, ends, dry_run = call.segment("topic"), _ends(body.get("ends")), body.get("dry_run") is not False
+    action = partial(replay_letters, topic=topic, letters=letters, ends=ends, dry_run=dry_run)
     return call.answer(await _ask_kafka(call, action, _REPLAY_SECONDS, _REPLAYING))
 
 

@@ -29,15 +29,6 @@ Extents = dict[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class TopicRow:
-    """A topic. messages: offsets between its oldest and its newest message; None where the broker did not say."""
-
-    name: str
-    partitions: int
-    messages: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class LastMessages:
     """messages: in the order partition, offset. unread: partitions that were not read to their end in time. left_out:
     messages that were too large together. older: before which offset of each partition to go on; empty at the end."""
@@ -55,8 +46,11 @@ class KafkaTopics:
     def __init__(self, servers: str, config: str) -> None:
         self._servers, self._config = servers, config
 
-    def topics(self, names: Callable[[str], bool], offset: int, limit: int) -> tuple[list[TopicRow], int]:
-        """Those whose names are wanted, by name: a part of the list with its messages counted; and how many in all."""
+    def topics(self, names: Callable[[str], bool], offset: int, limit: int) -> tuple[list[dict[str, Any]], int]:
+        """Those whose names are wanted, by name: a part of the list as JSON; and how many in all.
+
+        messages: offsets between the oldest and the newest message; None where the broker did not say.
+        """
         until = time.monotonic() + SECONDS
         settings = self._settings()
         with kafka.connection(settings) as errors:
@@ -72,7 +66,7 @@ class KafkaTopics:
             of = [(name, partition) for partition in every[name].partitions]
             counted = all(topic_partition in low and topic_partition in high for topic_partition in of)
             messages = sum(high[topic_partition] - low[topic_partition] for topic_partition in of) if counted else None
-            rows.append(TopicRow(name, len(of), messages))
+            rows.append({"topic": name, "partitions": len(of), "messages": messages})
         return rows, len(wanted)
 
     def names(self) -> set[str]:

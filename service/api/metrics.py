@@ -73,9 +73,6 @@ class ServiceMetrics(Collector):
             tally = self._tallies[key] = Tally()
         return tally
 
-    def describe(self) -> list[Metric]:
-        return []
-
     def collect(self) -> Iterator[Metric]:
         tallies = sorted(self._tallies.items())
         for name, what in (
@@ -125,9 +122,6 @@ class StoreCounts(Collector):
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-
-    def describe(self) -> list[Metric]:
-        return []  # so that nothing is counted before somebody asks
 
     def collect(self) -> Iterator[Metric]:
         is_up = GaugeMetricFamily("bridge_store_up", "1: the store can be read")

@@ -68,7 +68,7 @@ def description(app: FastAPI) -> Json:
                 ]
                 has_body = method in ("post", "put")
                 if has_body:
-                    schema = route.body.schema if route.body else {}
+                    schema = object_schema(route.body.fields) if route.body else {}
                     operation["requestBody"] = {"required": bool(schema), "content": {V1: {"schema": schema}}}
                 operation["responses"] = responses(route, has_body)
     spec.setdefault("components", {})["schemas"] = {"Error": object_schema({"error_code": INTEGER, "message": TEXT})}

@@ -1,7 +1,7 @@
 """Answers in the shape of Confluent 8.x or 7.x, in their key order, empty parts left out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ticdc_bridge.service.registry.config import FIELDS, LEVEL
@@ -74,14 +74,9 @@ def registration(result: LookupResult, view: SchemaView) -> Json:
 
 def details(stored: StoredVersion, view: SchemaView) -> Json:
     context = context_of(stored.subject)
-    references = [
-        {
-            "name": reference.name,
-            "subject": qualify(reference.subject or "", context) if view.qualified else reference.subject,
-            "version": reference.version,
-        }
-        for reference in stored.content.references
-    ]
+    references = [asdict(reference) for reference in stored.content.references]
+    for reference in references if view.qualified else ():
+        reference["subject"] = qualify(reference["subject"] or "", context)
     return {"references": references, "metadata": stored.content.metadata, "ruleSet": stored.content.rule_set}
 
 

@@ -56,13 +56,14 @@ def search(call: Called) -> Response:
 
 @router.declare("GET", "/ids/{id}", needs=KNOWN, query=("subject", _MAX_ID, *SCHEMA_FORM), cacheable=True)
 def get(call: Called) -> Response:
-    match = by_id(call, max_id=call.flag("fetchMaxId"))
-    return call.answer(responses.by_id(match.stored, view_of_query(call, match.stored), max_id=match.max_id))
+    stored = by_id(call)
+    max_id = schemas.max_id(call.registry, context_of(stored.subject)) if call.flag("fetchMaxId") else None
+    return call.answer(responses.by_id(stored, view_of_query(call, stored), max_id=max_id))
 
 
 @router.declare("GET", "/ids/{id}/schema", needs=KNOWN, query=("subject", "format"), cacheable=True)
 def get_text(call: Called) -> Response:
-    return call.raw(text_of_query(call, by_id(call).stored))
+    return call.raw(text_of_query(call, by_id(call)))
 
 
 @router.declare("GET", "/ids/{id}/subjects", needs=KNOWN, query=("subject", "deleted", *PAGE))
@@ -87,9 +88,9 @@ def ids_of_guid(call: Called) -> Response:
     return call.answer([{"context": context, "id": number} for context, number in ids])
 
 
-def by_id(call: ApiCall, *, max_id: bool = False) -> schemas.SchemaById:
+def by_id(call: ApiCall) -> StoredVersion:
     schema_id, subject = java_int(call.segment("id")), normalize_subject(call.text("subject"))
-    return schemas.get(call.registry, schema_id, subject=subject, max_id=max_id)
+    return schemas.get(call.registry, schema_id, subject=subject)
 
 
 def holders(call: ApiCall) -> list[tuple[str, int]]:

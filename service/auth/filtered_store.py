@@ -189,9 +189,9 @@ class FilteredWriter(FilteredReader):
         self.put_warning, self.add_lineage = tx.put_warning, tx.add_lineage
 
     def _check(self, operation: str, scope: str) -> None:
-        if scope in _OF_ALL:
-            raise denied_error(operation, None)
-        self._access.check(operation, scope)
+        """Raises FORBIDDEN."""
+        if scope in _OF_ALL or not self._access.may(operation, scope):
+            raise denied_error(operation, None if scope in _OF_ALL else scope)
 
     def _stored_config(self, scope: str) -> dict[str, Any]:
         return self._writer.configs([scope]).get(scope, {})

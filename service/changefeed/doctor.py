@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from ticdc_bridge.schemas.formats.format_table import FROM_TICDC
@@ -61,10 +61,6 @@ class DoctorInput:
     tables: tuple[TableId, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
-    @property
-    def protocol(self) -> str:
-        return self.feed.protocol
-
     def uses(self, *protocols: str) -> bool:
         return self.feed.protocol in protocols
 
@@ -103,7 +99,7 @@ class DoctorInput:
         for table in self.tables:
             rule = self.feed.dispatcher(table)
             if self.feed.replicates(table) and rule is not None and "{table}" in rule.topic:
-                subject = subject_names(self.protocol, topic_name(rule.topic, table.db, table.table))[1]
+                subject = subject_names(self.feed.protocol, topic_name(rule.topic, table.db, table.table))[1]
                 by_subject.setdefault(subject, []).append(table)
         return [f"{', '.join(map(str, t[:3]))} in {s}" for s, t in by_subject.items() if len(t) > 1]
 
@@ -447,7 +443,7 @@ RULES: Final = (
          "or its checksum does not fit", "Add columns at the end only", _AVRO_FILE),
     # ---- the rest
     DoctorRule("not-read-here", "error",
-         lambda p: [p.protocol] if p.protocol and p.protocol not in FROM_TICDC else [],
+         lambda p: [name] if (name := p.feed.protocol) and name not in FROM_TICDC else [],
          "Protocol {what} is not read by our jobs", f"Use one of {', '.join(FROM_TICDC)}",
          "ticdc pkg/config/sink_protocol.go"),
     DoctorRule("simple-bootstrap", "warning",
@@ -487,7 +483,7 @@ RULES: Final = (
          "The schema registry is not used with this protocol", "Leave it out", _CODEC),
     DoctorRule("avro-settings-ignored", "info",
          lambda p: [name for path in p.feed.origins if (name := path.rpartition(".")[2]).startswith("avro-")]
-         if p.protocol and not p.uses(*AVRO) else [],
+         if p.feed.protocol and not p.uses(*AVRO) else [],
          "Settings of Avro that do nothing with this protocol: {what}", "Leave them out", _CODEC),
     DoctorRule("login-ignored", "warning",
          lambda p: [name for name in ("sasl-user", "sasl-password")
@@ -535,9 +531,6 @@ class Finding:
     fix: str
     source: str
 
-    def form(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def examine(patient: DoctorInput) -> list[Finding]:
     """All findings, the gravest first."""
@@ -548,7 +541,7 @@ def examine(patient: DoctorInput) -> list[Finding]:
         fix += "; `cdc cli changefeed create` refuses it" if refused else ""
         source = "ticdc pkg/config, pkg/sink/codec/common/config.go"
         findings.append(Finding(kind, problem.severity, problem.text, fix, source))
-    for fault in faults(patient.protocol, patient.feed):
+    for fault in faults(patient.feed.protocol, patient.feed):
         # Where nobody says which release runs, it may have the fix.
         severity: Severity = "warning" if patient.feed.ticdc_version or not (fault.until or fault.deed) else "info"
         findings.append(Finding(fault.id, severity, f"{fault.text} ({fault.versions})", fault.fix, fault.source))

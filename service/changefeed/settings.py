@@ -466,12 +466,9 @@ class ChangefeedSettings:
             keyspace=self.keyspace,
         )
 
-    def errors(self) -> list[str]:
-        return [p.text for p in self.problems if p.severity == "error"]
-
     def require_valid(self) -> ChangefeedSettings:
         """Itself, if TiCDC would take it. SetupError USAGE with everything that it would refuse."""
-        errors = self.errors()
+        errors = [p.text for p in self.problems if p.severity == "error"]
         if errors:
             raise SetupError("USAGE", details="the changefeed's settings: " + "; ".join(errors))
         return self

@@ -273,7 +273,7 @@ def text(form: dict[str, Any]) -> Iterator[str]:
         known = filter(None, (database["before"], database["after"]))
         ends = [f"{end['charset']} {end['collate']}".strip() or "unknown" for end in known]
         charsets = f": {' → '.join(ends)}" if ends else ""
-        yield f"{_sign(database['kind'])} database {database['db']} {database['kind']}{charsets}"
+        yield f"{_SIGNS.get(database['kind'], '~')} database {database['db']} {database['kind']}{charsets}"
     for table in form["tables"]:
         yield from _table(table)
     if form["other_statements"]:
@@ -289,10 +289,6 @@ def text(form: dict[str, Any]) -> Iterator[str]:
     )
 
 
-def _sign(kind: str) -> str:
-    return _SIGNS.get(kind, "~")
-
-
 def _table(entry: dict[str, Any]) -> Iterator[str]:
     version = entry["after"] or entry["before"]
     what = version.get("relation", "table")
@@ -300,10 +296,10 @@ def _table(entry: dict[str, Any]) -> Iterator[str]:
     if entry["kind"] == "renamed":
         yield f"~ {what} {entry['before']['db']}.{entry['before']['table']} is renamed to {name}"
     else:
-        yield f"{_sign(entry['kind'])} {what} {name} {_WORDS.get(entry['kind'], entry['kind'])}"
+        yield f"{_SIGNS.get(entry['kind'], '~')} {what} {name} {_WORDS.get(entry['kind'], entry['kind'])}"
     for change in entry["changes"]:
         part = "column " if change["part"] == "column" else ""
-        yield f"    {_sign(change['kind'])} {part}{change['text']}"
+        yield f"    {_SIGNS.get(change['kind'], '~')} {part}{change['text']}"
     yield from (f"    note: {note}" for note in entry["notes"])
     yield from (f"    by {_statement(each)}" for each in entry["statements"])
 

@@ -7,7 +7,7 @@ import base64
 import binascii
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from ticdc_bridge.schemas.ddl.executor.show_create import show_create
@@ -46,13 +46,7 @@ SNAPSHOT_FIELDS: Final = (
 MESSAGE_FIELDS: Final = ("key_b64", "value_b64")
 
 
-@dataclass(frozen=True, slots=True)
-class ManualEntry:
-    changefeed: str
-    records: tuple[DdlRecord, ...]
-
-
-def record_ddl(body: Json, history: HistoryReader) -> ManualEntry:
+def record_ddl(body: Json, history: HistoryReader) -> list[DdlRecord]:
     """A statement. RegistryError WHICH_CHANGEFEED, UNPROCESSABLE for an object of another form, DDL_… if unreadable."""
     _check_known(body, DDL_FIELDS)
     when = _when(body)
@@ -66,8 +60,7 @@ def record_ddl(body: Json, history: HistoryReader) -> ManualEntry:
     if unknown:
         raise _entry_error(f"sql_mode {unknown[:40]!r} is not one of TiDB's: {', '.join(sorted(SQL_MODES))}")
     table = _text(body, "table") or table_of(query, db, mode, sql_mode)
-    record = DdlRecord(_feed(body, history), when, db, table, query, mode=mode, sql_mode=sql_mode)
-    return ManualEntry(record.changefeed, (record,))
+    return [DdlRecord(_feed(body, history), when, db, table, query, mode=mode, sql_mode=sql_mode)]
 
 
 def table_of(query: str, db: str, mode: str, sql_mode: str = "") -> str:
@@ -86,7 +79,7 @@ def table_of(query: str, db: str, mode: str, sql_mode: str = "") -> str:
     return ""
 
 
-def record_snapshot(body: Json, history: HistoryReader, view: RegistryView) -> ManualEntry:
+def record_snapshot(body: Json, history: HistoryReader, view: RegistryView) -> list[DdlRecord]:
     """A snapshot: {"query"} (SHOW CREATE TABLE), {"subject", "version"}, or {"message", "format"}.
 
     Without commit_ts or time it counts from where the changefeed is sealed, or from now. RegistryError as `record_ddl`.
@@ -98,11 +91,10 @@ def record_snapshot(body: Json, history: HistoryReader, view: RegistryView) -> M
     name = _feed(body, history)
     when = _snapshot_time(body, name, history)
     entry = {"query": _fill_from_statement, "subject": _fill_from_subject, "message": _message}[sources[0]]
-    record = entry(body, DdlRecord(name, when, _text(body, "db"), _text(body, "table"), "", "snapshot"), view)
-    return ManualEntry(name, (record,))
+    return [entry(body, DdlRecord(name, when, _text(body, "db"), _text(body, "table"), "", "snapshot"), view)]
 
 
-def record_tables(body: Json, tables: Iterable[Table], history: HistoryReader) -> ManualEntry:
+def record_tables(body: Json, tables: Iterable[Table], history: HistoryReader) -> list[DdlRecord]:
     """Snapshots of many tables at once: of a dump, or a live TiDB. body: as of `record_snapshot`, without a source.
 
     A table with a literal TIMESTAMP default in UTC is kept as it is: its text would be read in the session's zone.
@@ -115,7 +107,7 @@ def record_tables(body: Json, tables: Iterable[Table], history: HistoryReader) -
         in_utc = any(not column.default_unzoned for column in literal_timestamps(table))
         text = show_create(table, unknown="(NULL)")
         records.append(_form(record, table, "") if in_utc else replace(record, query=text, mode="show"))
-    return ManualEntry(name, tuple(records))
+    return records
 
 
 def _snapshot_time(body: Json, changefeed: str, history: HistoryReader) -> int:

@@ -20,7 +20,6 @@ _FLAGS: Final = (
     "zerofill", "auto_increment", "unique_key", "multiple_key", "default_dropped",
 )  # fmt: skip
 _MOST_TEXTS: Final = 50_000
-_MOST_COLUMNS: Final = 250_000
 # Field of a column → its key in `others`, and what is left out.
 _OTHERS: Final = (
     ("length", "l", None), ("scale", "s", None), ("elements", "e", ()), ("default", "d", None), ("vague", "v", ""),
@@ -110,7 +109,3 @@ def digest(form: bytes) -> bytes:
 
 TableCache = LruCache[tuple[bytes, TableId], Table]
 """Decoded tables by the digest of their form and their name."""
-
-
-def table_cache() -> TableCache:
-    return LruCache(_MOST_COLUMNS, lambda _key, table: len(table.columns))

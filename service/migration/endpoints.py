@@ -3,8 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -13,7 +12,7 @@ from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings
 from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.migration.dump_file import read_records, write_records
-from ticdc_bridge.service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_merge, with_contents
+from ticdc_bridge.service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_merge
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.rest_reader import DEFAULT_LEVEL, RestSource
 from ticdc_bridge.service.migration.rest_writer import RestTarget, obstacles
@@ -22,8 +21,8 @@ from ticdc_bridge.service.migration.snapshot import (
     Key,
     ReadResult,
     Snapshot,
-    are_alike,
     parse_versions,
+    schema_comparison,
     snapshot_of,
 )
 from ticdc_bridge.service.migration.topic_records import TopicRecord, records_of
@@ -142,7 +141,7 @@ class StoreEndpoint:
             missing = [stored for stored in plan.add if (stored.subject, stored.version) not in ready]
             ready |= self._parse_schemas(missing, source)[0]
             self._report("writing", 0, None)
-            carry_out(tx, with_contents(plan, ready.values()))
+            carry_out(tx, replace(plan, add=[ready[stored.subject, stored.version] for stored in plan.add]))
         return WriteResult(plan, done=True, unread=unread)
 
     def _parse_schemas(
@@ -278,12 +277,3 @@ def planner_of(source: Snapshot, *, overwrite_settings: bool = False) -> Planner
     return lambda target: plan_merge(
         source, target, alike=schema_comparison(source, target), overwrite_settings=overwrite_settings
     )
-
-
-def schema_comparison(source: Snapshot, target: Snapshot) -> Callable[[StoredVersion, StoredVersion], bool]:
-    """Says whether a version of the source has the schema of one of the target, however its text is written."""
-    return partial(are_alike, _READER, source, target)
-
-
-# Schemas are read without a store here: what they refer to is in the snapshots.
-_READER = Registry(None)  # type: ignore[arg-type]

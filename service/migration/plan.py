@@ -6,8 +6,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, order_by_references, same_schema
@@ -190,14 +190,8 @@ def _compare_kind(
     return Comparison(kind, len(keys) - len(differences), differences)
 
 
-def with_contents(plan: MigrationPlan, understood: Iterable[StoredVersion]) -> MigrationPlan:
-    """The plan with contents that have their identity (see `snapshot.parse_versions`)."""
-    ready = {(stored.subject, stored.version): stored for stored in understood}
-    return replace(plan, add=[ready[stored.subject, stored.version] for stored in plan.add])
-
-
 def carry_out(tx: StoreWriter, plan: MigrationPlan) -> None:
-    """Write a plan without conflicts; contents must have their identity."""
+    """Write a plan without conflicts; contents must have their identity (see `snapshot.parse_versions`)."""
     ids = set(plan.known)
     deleted: dict[str, list[int]] = {}
     for context in plan.contexts:

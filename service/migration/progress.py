@@ -19,7 +19,7 @@ def ignore_progress(_what: str, _done: int, _total: int | None) -> None:
 def progress(say: Callable[[str], None]) -> Iterator[ReportProgress]:
     """Somebody to tell; `say` gets the lines where there is no terminal."""
     if not sys.stderr.isatty():
-        yield report_lines(say)
+        yield line_progress(say)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -37,14 +37,15 @@ def progress(say: Callable[[str], None]) -> Iterator[ReportProgress]:
         yield report
 
 
-def report_lines(say: Callable[[str], None], every: float = _EVERY_SECONDS) -> ReportProgress:
+def line_progress(say: Callable[[str], None], every: float = _EVERY_SECONDS) -> ReportProgress:
     """A line when something takes long, and then every few seconds."""
     last = time.monotonic()
 
     def report(what: str, done: int, total: int | None) -> None:
         nonlocal last
-        if total != 0 and time.monotonic() - last >= every:
-            last = time.monotonic()
+        now = time.monotonic()
+        if total != 0 and now - last >= every:
+            last = now
             say(f"{what}: {done}" + ("" if total is None else f" of {total}"))
 
     return report

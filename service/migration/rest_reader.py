@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final, TypeVar
 
 from ticdc_bridge.clients.http import CONNECTIONS, HttpClient, escape_name
@@ -59,8 +59,7 @@ class RestSource:
                 if stored is not None:
                     snapshot.add(stored)
             self._in_order_of_registration(pool, snapshot)
-            for context in self.contexts():
-                snapshot.contexts.add(context)
+            snapshot.contexts.update(self.contexts())
             self._settings(pool, snapshot, {*subjects, *also} - {SERVER, BELOW_ALL})
         self._marks(snapshot)
         return snapshot
@@ -252,10 +251,7 @@ def schema_body(content: Content) -> dict[str, Any]:
     if content.kind != "AVRO":
         body["schemaType"] = content.kind
     if content.references:
-        body["references"] = [
-            {"name": reference.name, "subject": reference.subject, "version": reference.version}
-            for reference in content.references
-        ]
+        body["references"] = list(map(asdict, content.references))
     extra = {"metadata": content.metadata, "ruleSet": content.rule_set}
     return body | {name: value for name, value in extra.items() if value is not None}
 

@@ -1,7 +1,7 @@
 """All that a registry holds, as values."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,10 +43,6 @@ class Snapshot:
         self.mark(context, stored.id)
         if context != DEFAULT_CONTEXT:
             self.contexts.add(context)
-
-    @property
-    def subjects(self) -> list[str]:
-        return sorted({subject for subject, _ in self.versions})
 
 
 @dataclass(slots=True)
@@ -106,17 +102,23 @@ def same_schema(left: Content, other: Content) -> bool:
     return texts and (left.metadata or None, left.rule_set or None) == (other.metadata or None, other.rule_set or None)
 
 
-def are_alike(
-    registry: Registry, source: Snapshot, target: Snapshot, stored: StoredVersion, other: StoredVersion
-) -> bool:
-    """True if two versions, one of each of two snapshots, have the same schema, perhaps written in different ways."""
-    if same_schema(stored.content, other.content):
-        return True
-    if not same_schema(replace(stored.content, text=""), replace(other.content, text="")):
-        return False
-    original, _ = _identify(registry, stored, source)
-    copied, _ = _identify(registry, other, target)
-    return original.identity == copied.identity
+# Schemas are read without a store here: what they refer to is in the snapshots.
+_READER = Registry(None)  # type: ignore[arg-type]
+
+
+def schema_comparison(source: Snapshot, target: Snapshot) -> Callable[[StoredVersion, StoredVersion], bool]:
+    """Says whether a version of the source has the schema of one of the target, however its text is written."""
+
+    def alike(stored: StoredVersion, other: StoredVersion) -> bool:
+        if same_schema(stored.content, other.content):
+            return True
+        if not same_schema(replace(stored.content, text=""), replace(other.content, text="")):
+            return False
+        original, _ = _identify(_READER, stored, source)
+        copied, _ = _identify(_READER, other, target)
+        return original.identity == copied.identity
+
+    return alike
 
 
 def _identify(registry: Registry, stored: StoredVersion, among: Snapshot) -> tuple[Content, bool]:

@@ -6,7 +6,7 @@ Confluent's order: `keytype`, its own fields, `magic`.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, is_number, order_by_references, reference
@@ -185,7 +185,7 @@ def schema_record(stored: StoredVersion) -> TopicRecord:
     content = stored.content
     value = {
         "subject": stored.subject, "version": stored.version, "id": stored.id, "schemaType": content.kind,
-        "references": [{"name": r.name, "subject": r.subject, "version": r.version} for r in content.references],
+        "references": list(map(asdict, content.references)),
         "metadata": content.metadata, "ruleSet": content.rule_set, "schema": content.text, "deleted": stored.deleted,
     }  # fmt: skip
     # Metadata without anything in it is not the same as none: it counts in the schema's identity.

@@ -15,12 +15,11 @@ from ticdc_bridge.service.migration.endpoints import (
     WriteResult,
     endpoint_of,
     planner_of,
-    schema_comparison,
 )
 from ticdc_bridge.service.migration.plan import compare
 from ticdc_bridge.service.migration.progress import progress
 from ticdc_bridge.service.migration.rest_reader import UNKNOWN_MARK
-from ticdc_bridge.service.migration.snapshot import ReadResult, Snapshot
+from ticdc_bridge.service.migration.snapshot import ReadResult, Snapshot, schema_comparison
 from ticdc_bridge.service.registry.names import SERVER, context_of
 from ticdc_bridge.service.server.logs import print_line
 from ticdc_bridge.service.store import store_exists
@@ -104,11 +103,11 @@ def leave_out(source: Snapshot, options: TransferOptions) -> None:
 
 
 def print_read(result: ReadResult, label: str = "read") -> None:
-    snapshot = result.snapshot
+    snapshot, subjects = result.snapshot, {subject for subject, _ in result.snapshot.versions}
     deleted = sum(stored.deleted for stored in snapshot.versions.values())
     ids = len({(context_of(stored.subject), stored.id) for stored in snapshot.versions.values()})
     print_line(
-        f"{label}: {len(snapshot.versions)} versions ({deleted} soft-deleted) of {len(snapshot.subjects)} subjects, "
+        f"{label}: {len(snapshot.versions)} versions ({deleted} soft-deleted) of {len(subjects)} subjects, "
         f"{ids} ids, {len(snapshot.configs)} configs, {len(snapshot.modes)} modes, {len(snapshot.contexts)} contexts"
     )
     if result.counted:

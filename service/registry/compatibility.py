@@ -14,6 +14,7 @@ from ticdc_bridge.service.registry.names import LATEST
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.references import parse_with_references, stored_schema
 from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.registry.subjects import find_version
 from ticdc_bridge.service.schema_types import base
 from ticdc_bridge.service.schema_types.base import KIND, HasLogicalTypes, LogicalChange
 from ticdc_bridge.service.schema_types.parse import ParsedSchema
@@ -41,12 +42,10 @@ def check(registry: Registry, subject: str, version: int | None, new: NewSchema,
 
 def single_version(tx: StoreReader, subject: str, version: int) -> list[StoredVersion]:
     """The latest of a subject that has none is no obstacle; a number that is not there is an error."""
-    stored = tx.latest(subject) if version == LATEST else tx.version(subject, version)
-    if version == LATEST:
-        return [stored] if stored else []
-    if stored is None or stored.deleted:
+    stored = find_version(tx, subject, version)
+    if stored is None and version != LATEST:
         raise RegistryError("VERSION_NOT_FOUND", version=version)
-    return [stored]
+    return [stored] if stored else []
 
 
 def check_against(

@@ -21,9 +21,6 @@ class Outage(RegistryError):
     def __init__(self, operation: str, reason: str = "") -> None:
         super().__init__("STORE_TIMEOUT", operation=operation, reason=reason)
 
-    def __reduce__(self) -> tuple[type[Outage], tuple[str, str]]:
-        return Outage, (str(self.fields["operation"]), str(self.fields["reason"]))
-
 
 class Deadline:
     """The time that one request has, in seconds. It begins with the first `start`, when all of the request is there."""

@@ -1,7 +1,6 @@
 """Schemas by id and by guid, and all of them."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
@@ -17,24 +16,20 @@ from ticdc_bridge.service.schema_types.base import Formats, TaggedEntity
 from ticdc_bridge.service.schema_types.java_text import hash_order
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaById:
-    """A schema found by id: one of the versions that hold it, and the highest id of its context, if it was wanted."""
-
-    stored: StoredVersion
-    max_id: int | None = None
-
-
-def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool = False) -> SchemaById:
-    """A schema, soft-deleted or not. `subject` chooses context and version. Raises SCHEMA_ID_NOT_FOUND."""
+def get(registry: Registry, schema_id: int, *, subject: str = "") -> StoredVersion:
+    """A version with the id, soft-deleted or not. `subject` chooses it and the context. Raises SCHEMA_ID_NOT_FOUND."""
     with registry.store.read() as tx:
         subject, stored_versions = holders(tx, schema_id, subject)
         if not stored_versions:
             raise RegistryError("SCHEMA_ID_NOT_FOUND", id=schema_id)
         of_subject = [stored for stored in stored_versions if stored.subject == subject]
-        shown = (of_subject or by_subject(stored_versions))[-1 if of_subject else 0]
-        highest = tx.max_id(context_of(shown.subject)) if max_id else None
-        return SchemaById(shown, highest)
+        return of_subject[-1] if of_subject else by_subject(stored_versions)[0]
+
+
+def max_id(registry: Registry, context: str) -> int:
+    """The highest id ever handed out in a context."""
+    with registry.store.read() as tx:
+        return tx.max_id(context)
 
 
 def by_subject(stored_versions: list[StoredVersion]) -> list[StoredVersion]:

@@ -143,7 +143,7 @@ class StoreSchemas:
 
     def _text(self, schema_id: int, where: str, subject: str) -> str:
         try:
-            stored = schemas.get(self._registry, schema_id, subject=subject).stored
+            stored = schemas.get(self._registry, schema_id, subject=subject)
             if stored.content.kind != "AVRO":
                 details = f"schema id {schema_id} is of type {stored.content.kind}, not Avro"
                 raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)

@@ -3,7 +3,7 @@
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -113,8 +113,3 @@ def run(url: str | None) -> int:
     code, text = check_health(address)
     print(text, file=sys.stdout if code == READY else sys.stderr)
     return code
-
-
-def is_plain(arguments: Sequence[str]) -> bool:
-    """True if these arguments of the command line ask for this check and nothing else."""
-    return list(arguments) == ["health"]

@@ -138,9 +138,11 @@ class HistoryQueries:
     """Reads one changefeed's history on a connection. tables: decoded forms, kept beyond it."""
 
     def __init__(self, connection: sa.Connection, changefeed: int, name: str, tables: table_codec.TableCache) -> None:
-        self.connection = connection
-        self._changefeed, self._changefeed_name = changefeed, name
-        self._tables = tables
+        self._sql, self._changefeed, self._changefeed_name, self._tables = connection, changefeed, name, tables
+
+    @property
+    def connection(self) -> sa.Connection:
+        return self._sql
 
     # ---- names and databases before a position
     def _at(self, key: Key, position: HistoryPosition) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, delete, func, insert, or_, select, update
 
+from ticdc_bridge.schemas.codec.bounded_cache import LruCache
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
 from ticdc_bridge.schemas.ddl.executor.versions import in_utc
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
@@ -48,6 +49,7 @@ from ticdc_bridge.service.store.sql_store import SqlStore
 from ticdc_bridge.service.store.statements import PreparedStatement, chunks
 
 _MOST_HEADS = 200_000
+_MOST_COLUMNS = 250_000
 _AT_ONCE = 200  # tables whose versions are read together
 _BACKWARDS = "the end, commit_ts {}, is before the start, commit_ts {}: give the earlier time first"
 _DESCRIBED = (State.KNOWN, State.PARTIAL, State.GONE)
@@ -62,7 +64,7 @@ class HistoryStore:
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
-        self._tables = table_codec.table_cache()
+        self._tables: table_codec.TableCache = LruCache(_MOST_COLUMNS, lambda _key, table: len(table.columns))
         self._heads: dict[str, NameCache] = {}
         self._lock = RLock()
 
@@ -299,7 +301,6 @@ class HistoryStore:
         the transaction is committed."""
         with self._lock:
             heads = self._heads.setdefault(changefeed, NameCache())
-            done = False
             try:
                 with self._store.write() as tx:
                     connection = tx.connection
@@ -315,11 +316,10 @@ class HistoryStore:
                     raised = update(sql.changefeeds).where(c.id == feed.id).values(revision=feed.revision + 1)
                     connection.execute(raised)
                 heads.revision = feed.revision + 1
-                done = True
-            finally:
-                if not done:
-                    heads.clear()
-                    heads.revision = -1
+            except BaseException:
+                heads.clear()
+                heads.revision = -1
+                raise
 
     def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> BatchOutcome:
         """Keep what was read, seal what is resolved. A changefeed that is new begins. zone: see `HistoryState`.
@@ -366,9 +366,9 @@ class HistoryStore:
                 for table in (sql.names, sql.databases, sql.involved):
                     connection.execute(delete(table).where(table.c.changefeed == feed.id))
                 self._heads[changefeed].clear()
-                records = book.queries.records(query.where(c.state != "pending"))
+                records = book.records(query.where(c.state != "pending"))
             else:
-                records = book.queries.records(query.where(c.state == "failed"))
+                records = book.records(query.where(c.state == "failed"))
             count = healed = failed = 0
             for record in records:
                 outcome = EventApplication(book, record).run()

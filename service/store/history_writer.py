@@ -5,13 +5,13 @@ What is new is collected and written at the end, or before something that only t
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, select, update
 
-from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.service.history import table_codec
 from ticdc_bridge.service.history.model import (
     END,
@@ -56,14 +56,16 @@ class NameCache:
         self.complete = False
 
 
-class HistoryRowWriter:
+class HistoryRowWriter(HistoryQueries):
     """Keeps the promises of `service.history.model.HistoryTransaction`. `flush` writes what is left."""
 
     def __init__(
         self, connection: Connection, changefeed: int, name: str, tables: table_codec.TableCache, heads: NameCache
     ) -> None:
-        self._sql, self._changefeed, self._tables, self._heads = connection, changefeed, tables, heads
-        self.queries = HistoryQueries(connection, changefeed, name, tables)
+        super().__init__(connection, changefeed, name, tables)
+        self._heads = heads
+        self._written = HistoryQueries(connection, changefeed, name, tables)
+        """Reads what is written already, and writes nothing before."""
         self._arrived: dict[int, DdlRecord] = {}
         self._settled: dict[int, DdlRecord] = {}
         self._rows: dict[Any, list[dict[str, Any]]] = {}
@@ -71,12 +73,18 @@ class HistoryRowWriter:
         self._drift: dict[bytes, tuple[Drift, bool]] = {}
         self._forms: dict[bytes, bytes] = {}
 
+    @property
+    def connection(self) -> Connection:
+        """What is asked on it sees all that is new."""
+        self.flush()
+        return self._sql
+
     # ---- Rows
     def name(self, key: Key, before: HistoryPosition) -> NameRow | None:
-        return self._row(self._heads.names, key, before, self.queries.name)
+        return self._row(self._heads.names, key, before, self._written.name)
 
     def database(self, db: str, before: HistoryPosition) -> DatabaseRow | None:
-        return self._row(self._heads.databases, db, before, self.queries.database)
+        return self._row(self._heads.databases, db, before, self._written.database)
 
     def _row(
         self, heads: dict[K, R | None], key: K, before: HistoryPosition, read: Callable[[K, HistoryPosition], R | None]
@@ -93,29 +101,14 @@ class HistoryRowWriter:
         self.flush()
         return read(key, before)
 
-    def names(self, db: str, before: HistoryPosition) -> list[NameRow]:
-        self.flush()
-        return self.queries.names(db, before)
-
     def any_name(self, db: str, before: HistoryPosition) -> NameRow | None:
         head = self._heads.named.get(db)
         if head is not None and head.position < before:
             return head
-        self.flush()
-        row = self.queries.any_name(db, before)
+        row = super().any_name(db, before)
         if row is not None:
             self._heads.named[db] = row
         return row
-
-    def next_name(self, key: Key, after: HistoryPosition) -> NameRow | None:
-        self.flush()
-        return self.queries.next_name(key, after)
-
-    def table(self, form: bytes, id_: TableId) -> Table:
-        if (table := self._tables.get((form, id_))) is not None:
-            return table
-        self.flush()
-        return self.queries.table(form, id_)
 
     def keep(self, table: Table) -> bytes:
         body = table_codec.encode(table)
@@ -129,17 +122,8 @@ class HistoryRowWriter:
     # ---- Book
     def newest(self) -> HistoryPosition:
         if self._heads.newest is None:
-            self.flush()
-            self._heads.newest = self.queries.newest()
+            self._heads.newest = super().newest()
         return self._heads.newest
-
-    def next_event(self, after: HistoryPosition, keys: Collection[Key]) -> DdlRecord | None:
-        self.flush()
-        return self.queries.next_event(after, keys)
-
-    def rows_at(self, position: HistoryPosition) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
-        self.flush()
-        return self.queries.rows_at(position)
 
     def write(self, record: DdlRecord, outcome: EventOutcome, *, again: bool) -> None:
         if again:
@@ -172,9 +156,8 @@ class HistoryRowWriter:
 
     def _remove(self, position: HistoryPosition) -> None:
         """The rows that an event made, to make way for others."""
-        self.flush()
         self._heads.complete = False
-        names, databases = self.queries.rows_at(position)
+        names, databases = self.rows_at(position)
         for key in names:
             self._heads.names.pop(key, None)
         for db in databases:
@@ -187,8 +170,7 @@ class HistoryRowWriter:
     # ---- events
     def pending_events(self) -> list[DdlRecord]:
         if self._heads.pending is None:
-            self.flush()
-            self._heads.pending = self.queries.pending_events()
+            self._heads.pending = super().pending_events()
         return self._heads.pending
 
     def set_pending(self, records: list[DdlRecord]) -> None:
@@ -203,29 +185,26 @@ class HistoryRowWriter:
 
     def find_known(self, keys: Iterable[bytes]) -> dict[bytes, int]:
         """Which events are there already, by their seq."""
-        self.flush()
         c, seqs = sql.events.c, dict[bytes, int]()
         query = select(c.key, c.seq).where(c.changefeed == self._changefeed)
         for some in chunks(keys):
-            seqs.update({bytes(row.key): row.seq for row in self._sql.execute(query.where(c.key.in_(some)))})
+            seqs.update({bytes(row.key): row.seq for row in self.connection.execute(query.where(c.key.in_(some)))})
         return seqs
 
     def ordinals(self, times: Iterable[int]) -> dict[int, int]:
         """commit_ts → the highest ordinal there, where there is one."""
-        self.flush()
         c, highest = sql.events.c, dict[int, int]()
         query = select(c.commit_ts, func.max(c.ordinal)).where(c.changefeed == self._changefeed).group_by(c.commit_ts)
         for some in chunks(times):
-            highest |= dict(self._sql.execute(query.where(c.commit_ts.in_(some))).all())
+            highest |= dict(self.connection.execute(query.where(c.commit_ts.in_(some))).all())
         return highest
 
     def add_copies(self, counts: dict[int, int]) -> None:
         """Counts repeated deliveries of stored events."""
         if counts:
-            self.flush()
             c = sql.events.c
             add = update(sql.events).where(c.seq == bindparam("of")).values(copies=c.copies + bindparam("more"))
-            self._sql.execute(add, [{"of": seq, "more": more} for seq, more in counts.items()])
+            self.connection.execute(add, [{"of": seq, "more": more} for seq, more in counts.items()])
 
     # ---- drift
     def drift(self, drift: Drift, *, counted: bool = True) -> None:

@@ -61,23 +61,13 @@ class PreparedStatement:
 
 
 ROW = sa.select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)
-_SCHEMA_OF = sa.and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
-FULL = sa.select(
-    versions.c.subject,
-    versions.c.version,
-    versions.c.id,
-    versions.c.ts,
-    versions.c.deleted,
-    schemas.c.identity,
-    schemas.c.kind,
-    schemas.c.text,
-    schemas.c.refs,
-    schemas.c.metadata,
-    schemas.c.digest,
-).join_from(versions, schemas, _SCHEMA_OF)
-LISTED = sa.select(*ROW.selected_columns, schemas.c.kind, versions.c.ts).join_from(versions, schemas, _SCHEMA_OF)
+SCHEMA_OF = sa.and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
+CONTENT = sa.select(*(schemas.c[name] for name in ("identity", "kind", "text", "refs", "metadata", "digest")))
+_OF_VERSION = (versions.c[name] for name in ("subject", "version", "id", "ts", "deleted"))
+FULL = sa.select(*_OF_VERSION, *CONTENT.selected_columns).join_from(versions, schemas, SCHEMA_OF)
+LISTED = sa.select(*ROW.selected_columns, schemas.c.kind, versions.c.ts).join_from(versions, schemas, SCHEMA_OF)
 HOLDING = sa.select(schemas.c.identity, versions.c.subject, versions.c.version, versions.c.id)
-HOLDING = HOLDING.join_from(versions, schemas, _SCHEMA_OF)
+HOLDING = HOLDING.join_from(versions, schemas, SCHEMA_OF)
 
 _FULL_OF = FULL.where(versions.c.subject == sa.bindparam("subject"))
 _LIVE = ~versions.c.deleted
@@ -122,7 +112,7 @@ def repeats_of(number: int) -> PreparedStatement:
     """Subject and identity of the undeleted versions of so many subjects with one of so many identities."""
     of_subjects = _any_of(versions.c.subject, number, "subject")
     same = _any_of(schemas.c.identity, number, "identity")
-    query = sa.select(versions.c.subject, schemas.c.identity).join_from(versions, schemas, _SCHEMA_OF)
+    query = sa.select(versions.c.subject, schemas.c.identity).join_from(versions, schemas, SCHEMA_OF)
     return PreparedStatement(query.where(of_subjects, same, ~versions.c.deleted))
 
 

@@ -170,8 +170,7 @@ class Transaction:
 
     def schema(self, context: str, schema_id: int) -> Content | None:
         self._reads.add(id_key(context, schema_id))
-        what = (schemas.c[name] for name in ("identity", "kind", "text", "refs", "metadata", "digest"))
-        query = select(*what).where(schemas.c.context == context, schemas.c.id == schema_id)
+        query = statements.CONTENT.where(schemas.c.context == context, schemas.c.id == schema_id)
         row = self._sql.execute(query).first()
         return None if row is None else content_of(schema_id, *row)
 
@@ -223,8 +222,8 @@ class Transaction:
 
     def counts(self) -> Counts:
         self._reads.add(ANYTHING)
-        same = and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
-        kinds = select(schemas.c.kind, versions.c.deleted, func.count()).join_from(versions, schemas, same)
+        kinds = select(schemas.c.kind, versions.c.deleted, func.count())
+        kinds = kinds.join_from(versions, schemas, statements.SCHEMA_OF)
         by_state: dict[bool, dict[str, int]] = {False: {}, True: {}}
         for kind, deleted, number in self._sql.execute(kinds.group_by(schemas.c.kind, versions.c.deleted)):
             by_state[bool(deleted)][kind] = number
@@ -301,7 +300,7 @@ class Transaction:
         self._note([subject_key(subject), *(id_key(context, schema_id) for context, schema_id in ids)])
         for table in (references, versions, warnings):
             self._sql.execute(delete(table).where(table.c.subject == subject, table.c.version.in_(version_numbers)))
-        in_use = exists().where(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
+        in_use = exists().where(statements.SCHEMA_OF)
         for context, schema_id in ids:
             this = and_(schemas.c.context == context, schemas.c.id == schema_id)
             self._sql.execute(delete(schemas).where(this, ~in_use))

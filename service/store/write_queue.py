@@ -7,7 +7,6 @@ that one and waits for it, so that one commit makes several writes durable.
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -36,12 +35,13 @@ class SharedTransaction:
 
 
 class WriteQueue:
-    """`open_transaction` is a turn; `refresh` looks whether another process has written."""
+    """`open_transaction` is a turn; `refresh` looks whether another process has written, as `WriteSession.look`."""
 
     def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
         self.listeners: list[Listener] = []
         self._wait_seconds = wait_seconds
         self._session = dialect.write_session(self._forget)
+        self.refresh = self._session.look
         self._turns = threading.Condition()
         self._busy = False
         self._waiting = 0
@@ -185,10 +185,6 @@ class WriteQueue:
             self._session.commit()
         finally:
             self._tell(lambda entry: entry.after_change(shared.changes))
-
-    def refresh(self, max_age: float) -> Future[None] | None:
-        """Tell the listeners to forget everything if others have written; out: as `dialects.WriteSession.look`."""
-        return self._session.look(max_age)
 
     def _forget(self) -> None:
         self._tell(lambda entry: entry.forget())

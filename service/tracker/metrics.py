@@ -52,9 +52,6 @@ class TrackerMetrics(Collector):
     def __init__(self, history: HistoryStore, reports: Callable[[], Reports]) -> None:
         self._history, self._reports = history, reports
 
-    def describe(self) -> list[Metric]:
-        return []  # so that nothing is counted before somebody asks
-
     def collect(self) -> Iterator[Metric]:
         yield from self._of_trackers()
         with suppress(Outage):  # `bridge_store_up` says that the store is away

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, wraps
-from importlib.resources import files
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
@@ -129,7 +128,7 @@ async def ask_app(
 
 
 # Nothing from elsewhere, no scripts at all, and nobody may frame a page that deletes things.
-_HEADERS: Final = {
+HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -280,18 +279,12 @@ def page(name: str, status: int = 200, **values: Any) -> Response:
     """A page from a template, its values escaped."""
     values = {"said": "", "shown_at": int(time.time()) * 1000, **values}
     text = _templates().get_template(name).render(values)
-    return Response(text, status, headers=_HEADERS, media_type="text/html; charset=utf-8")
+    return Response(text, status, headers=HEADERS, media_type="text/html; charset=utf-8")
 
 
 def go(path: str) -> Response:
     """After a change: look at the result by GET, so that a reload does not do it again."""
-    return RedirectResponse(path, 303, headers=_HEADERS)
-
-
-def static(name: str, media_type: str) -> Response:
-    """A file that comes with the pages."""
-    content = files("ticdc_bridge.service.ui").joinpath("static", name).read_bytes()
-    return Response(content, headers={**_HEADERS, "Cache-Control": "max-age=300"}, media_type=media_type)
+    return RedirectResponse(path, 303, headers=HEADERS)
 
 
 def path_parameter(request: Request, name: str) -> str:

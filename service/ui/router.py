@@ -1,23 +1,26 @@
 """All pages, and what is not a page of its own."""
 
+from importlib.resources import files
 from typing import Final
 
 from fastapi import Request, Response
 
 from ticdc_bridge.service.ui import ddl_check, explain, home, lake, lineage, subjects, tables, topics
-from ticdc_bridge.service.ui.pages import PageRouter, page, static
+from ticdc_bridge.service.ui.pages import HEADERS, PageRouter, page
 
 router = PageRouter()
 
 
+_STATIC: Final = {"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"}
+
+
 @router.get("/ui/style.css")
-async def style(request: Request) -> Response:
-    return static("style.css", "text/css; charset=utf-8")
-
-
 @router.get("/ui/icon.svg")
-async def icon(request: Request) -> Response:
-    return static("icon.svg", "image/svg+xml")
+async def static(request: Request) -> Response:
+    """A file that comes with the pages."""
+    name = request.url.path.rpartition("/")[2]
+    content = files("ticdc_bridge.service.ui").joinpath("static", name).read_bytes()
+    return Response(content, headers={**HEADERS, "Cache-Control": "max-age=300"}, media_type=_STATIC[name])
 
 
 nowhere = PageRouter()

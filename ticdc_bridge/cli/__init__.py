@@ -48,12 +48,11 @@ def main(arguments: Sequence[str] | None = None, prog: str = PROGRAM) -> int:
 
 
 def _run(words: list[str], prog: str) -> int:
-    if words[:1] == ["health"]:  # asked every few seconds by a container: without Typer
+    if words == ["health"]:  # asked every few seconds by a container: without Typer
         with suppress(ImportError):
             from ticdc_bridge.service.server import health
 
-            if health.is_plain(words):
-                return health.run(None)
+            return health.run(None)
     try:
         from ticdc_bridge.cli.app import run
     except ModuleNotFoundError as error:

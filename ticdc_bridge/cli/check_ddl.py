@@ -17,11 +17,11 @@ from ticdc_bridge.cli.options import (
     DDL_ZONE,
     DEFINITIONS,
     INPUT,
-    OUTPUT,
     ChangefeedOptions,
     argument,
     check_zone,
     flag,
+    format_out,
     login,
     option,
 )
@@ -84,10 +84,7 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
         None, "URL",
         "A TiDB to run the statements in a scratch database: mysql://USER@HOST:4000. [BRIDGE_TIDB_PASSWORD]", "--try",
     )  # fmt: skip
-    format: Literal["text", "json", "github"] = option(
-        OUTPUT, None, "text, json, or github: annotations and a job summary.", "--format-out", "--format",
-        default="text",
-    )  # fmt: skip
+    format: Literal["text", "json", "github"] = format_out("text, json, or github: annotations and a job summary.")
 
     def run(self) -> int:
         from ticdc_bridge.service.ddl_check.report import EXIT

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
 
-from ticdc_bridge.cli.options import DEFINITIONS, INPUT, OUTPUT, ChangefeedOptions, check_zone, login, option
+from ticdc_bridge.cli.options import DEFINITIONS, INPUT, ChangefeedOptions, check_zone, format_out, login, option
 from ticdc_bridge.cli.output import ServiceCommand
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import counted
@@ -42,9 +42,7 @@ class Doctor(ChangefeedOptions, ServiceCommand):
         "--service",
     )
     time_zone: str = option(INPUT, "ZONE", "Time zone of TiCDC's servers, if readers know it.", default="")
-    format: Literal["text", "json", "github"] = option(
-        OUTPUT, None, "text, json, or github: annotations.", "--format-out", "--format", default="text"
-    )
+    format: Literal["text", "json", "github"] = format_out("text, json, or github: annotations.")
     fail_on: Literal["error", "warning", "info"] = option(
         None, None, "The lowest severity that gives exit code 1.", default="warning"
     )
@@ -122,9 +120,9 @@ def _json(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str
     from ticdc_bridge.service.changefeed.doctor import exit_code
 
     form: dict[str, Any] = {
-        "protocol": patient.protocol or None,
+        "protocol": patient.feed.protocol or None,
         "healthy": not exit_code(findings),
-        "findings": [f.form() for f in findings],
+        "findings": list(map(asdict, findings)),
         "notes": list(patient.notes),
     }
     yield json.dumps(form, ensure_ascii=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import typer
 
-from ticdc_bridge.cli.options import DDL_ZONE, DEFINITIONS, INPUT, OUTPUT, StoreOptions, argument, flag, option
+from ticdc_bridge.cli.options import DDL_ZONE, DEFINITIONS, INPUT, StoreOptions, argument, flag, format_out, option
 from ticdc_bridge.cli.output import ServiceCommand, choose_source, exit_with, load_settings
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -126,20 +126,20 @@ class Snapshot(HistoryCommand):
             if self.at is not None:
                 body["time"] = self.at
             if self.ddl is None:
-                entry = record_snapshot(body, histories, view)
+                records = record_snapshot(body, histories, view)
             elif body.keys() & {"query", "subject", "message"}:
                 details = "--ddl SOURCE stands alone: give no SQL, --subject or --message beside it"
                 raise SetupError("USAGE", details=details)
             else:
                 described, commit_ts = _tables_of(self.ddl, db, table)
                 body = {"commit_ts": commit_ts if self.at is None else None, **body}
-                entry = record_tables(body, described, histories)
-            result = histories.track(entry.changefeed, Batch(records=list(entry.records)), strict=True)
-        for record in entry.records if len(entry.records) == 1 else ():
+                records = record_tables(body, described, histories)
+            result = histories.track(records[0].changefeed, Batch(records=records), strict=True)
+        for record in records if len(records) == 1 else ():
             outcome = "known already" if result.copies else "kept"
             print_line(f"history snapshot: {record.db}.{record.table} since commit_ts {record.commit_ts}: {outcome}")
-        if len(entry.records) > 1:
-            since = f"since commit_ts {entry.records[0].commit_ts}"
+        if len(records) > 1:
+            since = f"since commit_ts {records[0].commit_ts}"
             print_line(f"history snapshot: {result.new} tables {since} kept, {result.copies} known already")
 
 
@@ -195,9 +195,7 @@ class Diff(HistoryCommand):
     db: str | None = _DB
     table: str | None = option(INPUT, "[DB.]TABLE", "Only this table (of --db), by its name at any time.")
     inclusive: bool = _INCLUSIVE
-    format: Literal["text", "json"] = option(
-        OUTPUT, None, "text, or one JSON object.", "--format-out", "--format", default="text"
-    )
+    format: Literal["text", "json"] = format_out("text, or one JSON object.")
 
     def run(self) -> int:
         from ticdc_bridge.service.history.diff import Period, diff, text
@@ -224,9 +222,7 @@ class Export(HistoryCommand):
       ticdc-bridge history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
     """
 
-    format: Literal["sql", "jsonl"] = option(
-        OUTPUT, None, "sql, or JSON lines as --ddl takes them.", "--format-out", "--format", default="sql"
-    )
+    format: Literal["sql", "jsonl"] = format_out("sql, or JSON lines as --ddl takes them.", "sql")
     at: str | None = option(INPUT, "TSO|TIME", "The tables at this time. [sql: newest; jsonl: all versions]")
     inclusive: bool = _INCLUSIVE
     db: str | None = _DB

@@ -228,7 +228,6 @@ class JobOptions(Lineage, SparkConf, Reading):
     """What decode, encode, transcode and merge share."""
 
     notes: ClassVar[str] = OUTPUT_KEYS
-    source: str = field(init=False)
     from_offset: str = FROM_OFFSET
     out: str = option(OUTPUT, "FILE|-|kafka:TOPIC|TABLE", "Where the result goes.", default="-")
     topic: str | None = field(default=None, init=False)

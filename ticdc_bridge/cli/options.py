@@ -57,6 +57,11 @@ def choice(panel: str, known: tuple[str, ...], metavar: str, text: str, *names: 
     return option(panel, metavar, text, *names, parser=parse, autocompletion=lambda: [*known], **more)
 
 
+def format_out(text: str, default: str = "text") -> Any:
+    """The option of a command that reads no messages, whose --format is that of its output."""
+    return option(OUTPUT, None, text, "--format-out", "--format", default=default)
+
+
 def argument(metavar: str, text: str, default: Any = None) -> Any:
     """A field that is a word without a name, in the order of the fields."""
     return typer.Argument(default, metavar=metavar, help=text)

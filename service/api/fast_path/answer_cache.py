@@ -195,7 +195,7 @@ class CachedAnswers:
             while message.get("more_body"):
                 message = await receive()
                 body += message.get("body", b"")
-            receive = ReplayedBody(receive, body, message)
+            receive = replay_body(receive, body, message)
         else:
             await self._app(scope, receive, send)
             return
@@ -235,16 +235,16 @@ class CachedAnswers:
             return False
         self._metrics.in_flight += 1
         try:
-            answer = await self._lane.register(request)
+            body = await self._lane.register(request)
         finally:
             self._metrics.in_flight -= 1
-        if answer is None:
+        if body is None:
             return False
-        length, kind = str(len(answer.body)).encode(), answer.media_type.encode()
+        length, kind = str(len(body)).encode(), request.media_type.encode()
         headers = [(b"content-length", length), (b"content-type", kind), (_REQUEST_ID, request_id), _VARY]
         self._metrics.tally("POST", ROUTE, _OK).add(time.perf_counter() - start)
         await send({"type": "http.response.start", "status": _OK, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})
+        await send({"type": "http.response.body", "body": body})
         return True
 
     async def _check_store(self, method: str) -> bool:
@@ -305,17 +305,15 @@ def write_headers(headers: Iterable[Header]) -> bytes:
     return b"".join(b"%b: %b\r\n" % (name.lower(), value) for name, value in headers)
 
 
-class ReplayedBody:
+def replay_body(receive: Receive, body: bytes, last: Message) -> Receive:
     """`receive` for an app whose request was read already."""
+    whole: Message = {"type": "http.request", "body": body, "more_body": False}
+    messages = [whole if last["type"] == "http.request" else last]
 
-    def __init__(self, receive: Receive, body: bytes, last: Message) -> None:
-        self._receive = receive
-        self._messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-        if last["type"] != "http.request":
-            self._messages = [last]
+    async def receive_again() -> Message:
+        return messages.pop() if messages else await receive()
 
-    async def __call__(self) -> Message:
-        return self._messages.pop() if self._messages else await self._receive()
+    return receive_again
 
 
 def is_short(scope: Scope) -> bool:

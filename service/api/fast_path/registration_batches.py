@@ -40,14 +40,6 @@ _PATIENCE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class RegistrationAnswer:
-    """A 200."""
-
-    media_type: str
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class PendingRegistration:
     """A request to register a schema, as far as the event loop looks at it."""
 
@@ -67,7 +59,7 @@ class PlainRegistration:
     understood: UnderstoodSchema
 
 
-Waiting = tuple[PlainRegistration, asyncio.Future[RegistrationAnswer | None]]
+Waiting = tuple[PlainRegistration, asyncio.Future[bytes | None]]
 
 
 class RegistrationBatcher:
@@ -103,8 +95,8 @@ class RegistrationBatcher:
             normalize_subject(path_match[1].decode()), RegisterOptions(bool(flags[1])), media_type, body, request_id
         )
 
-    async def register(self, request: PendingRegistration) -> RegistrationAnswer | None:
-        """The answer, when what it says is durable; None if the app has to answer."""
+    async def register(self, request: PendingRegistration) -> bytes | None:
+        """The body of a 200, when what it says is durable; None if the app has to answer."""
         loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop is not loop:  # that one has ended
             self._waiting = deque()
@@ -112,7 +104,7 @@ class RegistrationBatcher:
         plain = None if self._stuck else await self._read(request)
         if plain is None or self._stuck:
             return None
-        answer: asyncio.Future[RegistrationAnswer | None] = loop.create_future()
+        answer: asyncio.Future[bytes | None] = loop.create_future()
         self._waiting.append((plain, answer))
         if self._loop is None:
             self._loop = loop
@@ -159,7 +151,7 @@ class RegistrationBatcher:
         more: list[Waiting] | None = batch
         while more is not None:
             batch, more = more, None
-            answers: dict[int, RegistrationAnswer | None] = {}
+            answers: dict[int, bytes | None] = {}
             try:
                 answers = self._answers(batch, waiting)
                 more = [] if waiting else None
@@ -167,7 +159,7 @@ class RegistrationBatcher:
                 loop.call_soon_threadsafe(self._take, loop, batch, [answers.get(id(entry)) for entry, _ in batch], more)
 
     def _take(
-        self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], answers: list[RegistrationAnswer | None],
+        self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], answers: list[bytes | None],
         more: list[Waiting] | None,
     ) -> None:  # fmt: skip
         """more: the batch that the thread has gone on to; None where it has ended."""
@@ -184,7 +176,7 @@ class RegistrationBatcher:
 
     # ---- in the thread
 
-    def _answers(self, batch: list[Waiting], waiting: deque[Waiting]) -> dict[int, RegistrationAnswer | None]:
+    def _answers(self, batch: list[Waiting], waiting: deque[Waiting]) -> dict[int, bytes | None]:
         """The answers by the `id` of what they answer."""
         taken = self._take_from(waiting, batch)
         # Of each subject one alone: what comes at the same time is a repeat, or has to be compared with it.
@@ -192,7 +184,7 @@ class RegistrationBatcher:
         if self._meets_repeats:
             plain = self._drop_repeats(plain)
 
-        def collect() -> tuple[list[Callable[[StoreWriter], RegistrationAnswer]], ReadAhead]:
+        def collect() -> tuple[list[Callable[[StoreWriter], bytes]], ReadAhead]:
             for entry in self._take_from(waiting, batch):
                 plain.setdefault(entry.request.subject, entry)
             scopes = dict.fromkeys(scope for subject in plain for scope in config_chain(subject))
@@ -204,8 +196,8 @@ class RegistrationBatcher:
         except BridgeError:
             return {}
         pairs = zip(plain.values(), outcomes, strict=True)
-        answers: dict[int, RegistrationAnswer | None] = {
-            id(entry): outcome for entry, outcome in pairs if isinstance(outcome, RegistrationAnswer)
+        answers: dict[int, bytes | None] = {
+            id(entry): outcome for entry, outcome in pairs if isinstance(outcome, bytes)
         }
         self._meets_repeats = self._meets_repeats or len(answers) < len(plain)
         return answers
@@ -228,7 +220,7 @@ class RegistrationBatcher:
         self._meets_repeats = bool(existing)
         return {subject: plain[subject] for subject, identity in contents if (subject, identity) not in existing}
 
-    def _register_schema(self, entry: PlainRegistration, tx: StoreWriter) -> RegistrationAnswer:
+    def _register_schema(self, entry: PlainRegistration, tx: StoreWriter) -> bytes:
         request = entry.request
         token = REQUEST_ID.set(request.request_id)
         try:
@@ -238,10 +230,10 @@ class RegistrationBatcher:
         finally:
             REQUEST_ID.reset(token)
         view = responses.SchemaView(self._services.profile, registration.stored.content.text)
-        return RegistrationAnswer(request.media_type, compact(responses.registration(registration, view)))
+        return compact(responses.registration(registration, view))
 
 
-def answer_all(waiting: Iterable[Waiting], answers: Iterable[RegistrationAnswer | None]) -> None:
+def answer_all(waiting: Iterable[Waiting], answers: Iterable[bytes | None]) -> None:
     for (_, future), answer in zip(waiting, answers, strict=False):
         if not future.done():  # the request, or we, may have given it up
             future.set_result(answer)

@@ -49,6 +49,31 @@ class WriteSession(Protocol):
     def close(self) -> None: ...
 
 
+class WriterConnection:
+    """What the `WriteSession`s of all databases share."""
+
+    def __init__(self) -> None:
+        self._writer: Connection | None = None
+        self._raw: Any = None
+        """The driver's own, which SQLAlchemy's would replace by a new one when it is lost."""
+
+    @property
+    def connection(self) -> Connection:
+        assert self._writer is not None
+        return self._writer
+
+    def rollback(self) -> None:
+        connection, self._writer = self._writer, None
+        if connection is None:
+            return
+        try:
+            self._raw.rollback()
+            connection.rollback()
+            self._writer = connection
+        except Exception:
+            drop(connection)
+
+
 class Dialect(Protocol):
     """One kind of database."""
 
@@ -90,12 +115,15 @@ class Dialect(Protocol):
 
     def is_local_fact(self, name: str) -> bool:
         """True if a row of `bridge_facts` is this dialect's own business, so that it is in no backup."""
+        return False
 
     def sort_key(self, column: Column[Any]) -> ColumnElement[Any]:
         """The column for an ORDER BY that sorts as Python does."""
+        return column
 
     def exists(self) -> bool:
         """True if connecting makes nothing new."""
+        return True
 
     def after_restore(self, connection: Connection) -> None:
         """Rows came in with their numbers: let the database go on counting above them."""

@@ -25,7 +25,7 @@ from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage, retry_until
-from ticdc_bridge.service.store.dialects import driver, drop
+from ticdc_bridge.service.store.dialects import Dialect, WriterConnection, driver, drop
 from ticdc_bridge.service.store.tables import metadata
 
 OLDEST: Final = 13
@@ -77,7 +77,7 @@ FROM bridge_facts now LEFT JOIN bridge_facts own ON own.name = %s WHERE now.name
 _COMMITTED: Final = "SELECT value::bigint FROM bridge_facts WHERE name = %s"
 
 
-class Postgres:
+class Postgres(Dialect):
     """Keeps the promises of `dialects.Dialect`."""
 
     def __init__(self, url: str, wait_seconds: float, connections: int) -> None:
@@ -159,9 +159,6 @@ class Postgres:
 
     def sort_key(self, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
         return column.collate("C") if isinstance(column.type, sa.String) else column
-
-    def exists(self) -> bool:
-        return True
 
     def after_restore(self, connection: sa.Connection) -> None:
         raw = driver(connection)
@@ -286,28 +283,23 @@ class ChangePoller:
             self._thread.join(timeout=5)
 
 
-class PostgresWrites:
+class PostgresWrites(WriterConnection):
     """Keeps the promises of `dialects.WriteSession`."""
 
     def __init__(self, engine: sa.Engine, wait_seconds: float, forget: Callable[[], None]) -> None:
+        super().__init__()
         self._engine = engine
         self._wait_seconds = wait_seconds
         self._name = f"{WRITER}{uuid.uuid4()}"
         self._number = 0
         self._used = False
         """True if the savepoint that is there is somebody's already."""
-        self._writer: sa.Connection | None = None
         self.layout: int | None = None
-        self._raw: Any = None  # the driver's, which SQLAlchemy's would replace by a new one when it is lost
         self._watcher: psycopg.Connection[Any] | None = None
         self._forget = forget
         self._numbers = ChangeCounter(forget)
         self._looks = ChangePoller(self._see)
-
-    @property
-    def connection(self) -> sa.Connection:
-        assert self._writer is not None
-        return self._writer
+        self.look = self._looks.request_look
 
     def begin(self, wait_seconds: float) -> bool:
         statement = _BEGIN.format(wait_ms=milliseconds(wait_seconds), idle_ms=_IDLE_MS, writer=self._name)
@@ -418,20 +410,6 @@ class PostgresWrites:
                 raise Outage("Write", "the connection was lost in a COMMIT") from None
 
         return retry_until(look, self._wait_seconds)
-
-    def rollback(self) -> None:
-        connection, self._writer = self._writer, None
-        if connection is None:
-            return
-        try:
-            self._raw.rollback()
-            connection.rollback()
-            self._writer = connection
-        except Exception:
-            drop(connection)
-
-    def look(self, max_age: float) -> Future[None] | None:
-        return self._looks.request_look(max_age)
 
     def _see(self) -> None:
         last_seen = self._numbers.last_seen

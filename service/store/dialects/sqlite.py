@@ -12,10 +12,10 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.store.dialects import driver, drop
+from ticdc_bridge.service.store.dialects import Dialect, WriterConnection, driver
 
 _POOL = 64
 _LEAST_ROOM: Final = 64 * 1024  # bytes: less is no room for a transaction
@@ -31,7 +31,7 @@ _PRIMARY: Final = 0xFF  # the kind of an extended error code
 _TURN, _LONGEST_TURN, _CROWDED = 0.001, 0.01, 1.0
 
 
-class Sqlite:
+class Sqlite(Dialect):
     """Keeps the promises of `dialects.Dialect`."""
 
     def __init__(self, url: str, path: str, wait_seconds: float) -> None:
@@ -106,12 +106,6 @@ class Sqlite:
                 return f"this user may not write the {what} {path} (its permissions, or a read-only file system)"
         return None
 
-    def is_local_fact(self, name: str) -> bool:
-        return False
-
-    def sort_key(self, column: Column[Any]) -> ColumnElement[Any]:
-        return column
-
     def exists(self) -> bool:
         return self._path.exists()
 
@@ -123,22 +117,17 @@ def _barred(error: PermissionError) -> str:
     return f"this user may not enter the folder {Path(error.filename).parent}, or one above it"
 
 
-class SqliteWrites:
+class SqliteWrites(WriterConnection):
     """Keeps the promises of `dialects.WriteSession`."""
 
     def __init__(self, engine: Engine, forget: Callable[[], None]) -> None:
+        super().__init__()
         self._engine, self._forget = engine, forget
-        self._writer: Connection | None = None
         self._watcher: Connection | None = None
         self._seen_by_writer: Any = None
         self._seen_by_watcher: Any = None
         self._watching = threading.Lock()
         self._crowded_until = float("-inf")
-
-    @property
-    def connection(self) -> Connection:
-        assert self._writer is not None
-        return self._writer
 
     @property
     def layout(self) -> int | None:
@@ -147,11 +136,12 @@ class SqliteWrites:
 
     def begin(self, wait_seconds: float) -> bool:
         if self._writer is None:
-            self._writer = self._engine.connect()
-            driver(self._writer).execute("PRAGMA busy_timeout=0")
+            self._writer, self._seen_by_writer = self._engine.connect(), None
+            self._raw = driver(self._writer)
+            self._raw.execute("PRAGMA busy_timeout=0")
         if time.monotonic() < self._crowded_until:
             time.sleep(_TURN)  # so that those who ask for the lock find it free for a moment
-        _begin(driver(self._writer), wait_seconds)
+        _begin(self._raw, wait_seconds)
         version = _version(self._writer)
         foreign: bool = version != self._seen_by_writer
         self._note_crowd(foreign and self._seen_by_writer is not None)
@@ -197,18 +187,6 @@ class SqliteWrites:
                 self._seen_by_writer = version
                 self._note_crowd(True)
                 self._forget()
-
-    def rollback(self) -> None:
-        connection, self._writer = self._writer, None
-        if connection is None:
-            return
-        try:
-            driver(connection).rollback()
-            connection.rollback()
-            self._writer = connection
-        except Exception:
-            drop(connection)
-            self._seen_by_writer = None
 
     def look(self, max_age: float) -> Future[None] | None:
         """Looking takes microseconds, so it is done whatever `max_age` says."""

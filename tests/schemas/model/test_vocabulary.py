@@ -17,7 +17,6 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.types import BY_AVRO_NAME, BY_CODE, BY_CONNECT, BY_NAME, BY_SEMANTIC, TYPES, Kind
 from ticdc_bridge.schemas.plain.writer import json_line, plain_error
 from ticdc_bridge.service.errors import REGISTRY_ERRORS, SHARED_ANSWERS, RegistryError
-from ticdc_bridge.service.registry.deadline import Outage
 
 ALLOWED = set(string.ascii_letters + string.digits + "_")
 
@@ -88,14 +87,6 @@ def test_error_crosses_processes(code: str) -> None:
         assert type(again) is kind
         assert (again.code, again.fields, again.detail, str(again)) == (code, fields, error.detail, error.detail)
         assert all(value in error.detail for value in fields.values())
-
-
-def test_an_outage_crosses_processes() -> None:
-    """It is made without a code, unlike the others."""
-    again = pickle.loads(pickle.dumps(Outage("Write", "the connection was lost")))
-    assert type(again) is Outage
-    assert (again.code, again.detail) == ("STORE_TIMEOUT", "Write operation timed out")
-    assert again.fields == {"operation": "Write", "reason": "the connection was lost"}
 
 
 def test_codes_and_their_answers_over_http() -> None:

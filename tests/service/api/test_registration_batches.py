@@ -16,7 +16,6 @@ from tests.support.service import column, record
 from ticdc_bridge.service.api.fast_path.answer_cache import CachedAnswers
 from ticdc_bridge.service.api.fast_path.registration_batches import (
     PendingRegistration,
-    RegistrationAnswer,
     RegistrationBatcher,
 )
 from ticdc_bridge.service.registry.ports import ReadKey
@@ -43,7 +42,7 @@ class Counted(RegistrationBatcher):
         super().__init__(*given)
         self.answered: list[str] = []
 
-    async def register(self, wanted: PendingRegistration) -> RegistrationAnswer | None:
+    async def register(self, wanted: PendingRegistration) -> bytes | None:
         answer = await super().register(wanted)
         if answer is not None:
             self.answered.append(wanted.subject)

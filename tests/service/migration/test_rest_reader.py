@@ -15,7 +15,7 @@ from tests.support.service import Client
 from ticdc_bridge.clients.http import HttpClient, HttpLogin, HttpResponse
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.migration.plan import plan_merge
-from ticdc_bridge.service.migration.progress import report_lines
+from ticdc_bridge.service.migration.progress import line_progress
 from ticdc_bridge.service.migration.rest_reader import RestSource
 from ticdc_bridge.service.migration.rest_writer import RestTarget
 from ticdc_bridge.service.migration.snapshot import Snapshot
@@ -117,7 +117,7 @@ def test_versions_behind_an_alias_are_counted(client: Client) -> None:
 
 def test_progress_without_a_terminal() -> None:
     said: list[str] = []
-    reported = report_lines(said.append, every=0)
+    reported = line_progress(said.append, every=0)
     reported("versions", 3, 10)
     reported("writing", 1, None)
     reported("configs", 0, 0)

@@ -91,7 +91,7 @@ def test_subjects_of_an_id_stand_as_in_confluents_map(registry: Registry) -> Non
     for subject in sorted(subjects_there):
         register(registry, subject, NewSchema('"int"'))
     assert schemas.versions(registry, 1, subject=":.r78614612:") == [(subject, 1) for subject in subjects_there]
-    assert schemas.get(registry, 1, subject=":.r78614612:").stored.subject == subjects_there[0]
+    assert schemas.get(registry, 1, subject=":.r78614612:").subject == subjects_there[0]
     assert schemas.by_guid(registry, "ef524ea1-b91e-7317-3d93-8ade36c1db32").subject == subjects_there[0]
 
 
@@ -110,7 +110,7 @@ def test_by_id_and_subject(registry: Registry) -> None:
             with pytest.raises(RegistryError, match=f"Schema {schema_id} not found"):
                 schemas.get(registry, schema_id, subject=asked)
         else:
-            stored = schemas.get(registry, schema_id, subject=asked).stored
+            stored = schemas.get(registry, schema_id, subject=asked)
             assert f"{stored.subject} {stored.version}" == shown
 
     rows = [

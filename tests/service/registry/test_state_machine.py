@@ -190,7 +190,7 @@ class RegistryMachine(RuleBasedStateMachine):
         for context in (".", ".c"):
             prefix = "" if context == "." else f":{context}:"
             for schema_id, text in self.model.ids(context).items():
-                assert schemas.get(self.registry, schema_id, subject=prefix).stored.content.text == text
+                assert schemas.get(self.registry, schema_id, subject=prefix).content.text == text
 
 
 @short_and_long(6, 25)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ticdc_bridge.cli.job_options import SparkConf
-from ticdc_bridge.cli.options import INPUT, OUTPUT, milliseconds, option
+from ticdc_bridge.cli.options import INPUT, format_out, milliseconds, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ class At(SparkConf):
     )
     commit_ts: int | None = option(INPUT, "N", "The commit_ts, instead of a time.")
     tables: list[str] = option(INPUT, "PATTERNS", "Only these tables, by TiDB's table filter (repeatable).", default=[])
-    format: Literal["text", "json", "sql"] = option(
-        OUTPUT, None, "For people (text), programs (json), or SQL alone.", "--format-out", "--format", default="text"
-    )
+    format: Literal["text", "json", "sql"] = format_out("For people (text), programs (json), or SQL alone.")
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import spark_settings
