@@ -141,10 +141,7 @@ def _double_to_integer(value: Value, _old: Column, new: Column) -> Value:
 
 
 def _to_year(value: Value, _old: Column, _new: Column) -> Value:
-    year = values.integer(_str(value))
-    if year and not 1901 <= year <= 2155:
-        raise ValueError("no year of four digits")
-    return str(year)
+    return str(values.year(_str(value)))
 
 
 def _to_decimal(value: Value, _old: Column, new: Column) -> Value:
@@ -162,14 +159,10 @@ def _to_double(value: Value, _old: Column, new: Column) -> Value:
     return values.double_text(float(_number(value)))
 
 
-def _float_to_double(value: Value, _old: Column, new: Column) -> Value:
+def _to_other_real(value: Value, _old: Column, new: Column) -> Value:
     _refuse_scale(new)
-    return values.double_text(values.as_float32(values.real(_str(value))))
-
-
-def _double_to_float(value: Value, _old: Column, new: Column) -> Value:
-    _refuse_scale(new)
-    return values.float_text(values.as_float32(values.real(_str(value))))
+    number = values.as_float32(values.real(_str(value)))
+    return values.float_text(number) if new.type.kind is Kind.FLOAT else values.double_text(number)
 
 
 def _double_to_double(value: Value, _old: Column, new: Column) -> Value:
@@ -310,9 +303,9 @@ _CONVERT: dict[tuple[Kind, Kind], Convert] = {
     (Kind.DECIMAL, Kind.INTEGER): _to_integer,
     (Kind.DECIMAL, Kind.DOUBLE): _to_double,
     (Kind.FLOAT, Kind.FLOAT): _double_to_double,
-    (Kind.FLOAT, Kind.DOUBLE): _float_to_double,
+    (Kind.FLOAT, Kind.DOUBLE): _to_other_real,
     (Kind.DOUBLE, Kind.DOUBLE): _double_to_double,
-    (Kind.DOUBLE, Kind.FLOAT): _double_to_float,
+    (Kind.DOUBLE, Kind.FLOAT): _to_other_real,
     (Kind.DOUBLE, Kind.INTEGER): _double_to_integer,
     (Kind.TEXT, Kind.BINARY): _text_to_bytes,
     (Kind.TEXT, Kind.INTEGER): _text_to_integer,

@@ -177,22 +177,17 @@ def _add_index(draft: _TableDraft, clause: statements.AddIndex) -> Table:
     return executor_indexes.with_indexes(draft.table, [clause.index], draft.before.indexes)
 
 
-def _require_index(draft: _TableDraft, name: str) -> None:
-    """The index was there before the statement; where it drops all its columns, it is gone already."""
-    if executor_indexes.find(draft.before.indexes, name) is None:
-        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {draft.table.id} has no index {name}")
-
-
 def _drop_index(draft: _TableDraft, clause: statements.DropIndex) -> Table:
-    if not clause.if_exists:
-        _require_index(draft, clause.name)
+    # One that had the columns which the statement drops is gone already.
+    if executor_indexes.find(draft.before.indexes, clause.name) is None and not clause.if_exists:
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {draft.table.id} has no index {clause.name}")
     return replace(draft.table, indexes=tuple(i for i in draft.table.indexes if i.name.lower() != clause.name.lower()))
 
 
 def _rename_index(draft: _TableDraft, clause: statements.RenameIndex) -> Table:
-    _require_index(draft, clause.old)
-    if (index := executor_indexes.find(draft.table.indexes, clause.old)) is None:
-        return draft.table
+    index = executor_indexes.find(draft.table.indexes, clause.old)
+    if index is None:
+        return _drop_index(draft, statements.DropIndex(clause.old))  # an error, or it is gone already
     prefix = executor_indexes.hidden_column(clause.old, "").lower()
     columns = tuple(
         executor_indexes.hidden_column(clause.new, i) if name.lower().startswith(prefix) else name

@@ -17,7 +17,6 @@ _DATETIME = re.compile(
 )
 # Digits with nothing between them → those of the year, and how many numbers there are.
 _COMPACT = {5: (2, 3), 6: (2, 3), 7: (2, 4), 8: (4, 3), 9: (2, 5), 10: (2, 5), 11: (2, 6), 12: (2, 6), 14: (4, 6)}
-_NUMBERS = ((991231, 6), (99991231, 8), (991231235959, 12))
 _TIME = re.compile(r"(-?)\s*(?:(\d+)\s+)?(\d+)(?:\s*:\s*(\d+)(?:\s*:\s*(\d+))?)?\s*(?:\.(\d*))?\Z", re.ASCII)
 _DATE_AND_TIME = re.compile(rf"(?:\d{{12}}|\d{{14}})(?!\d)|(?:\d+{_MARK}){{2}}\d+[ T]", re.ASCII)
 
@@ -26,7 +25,7 @@ def number_text(number: int, fsp: int) -> str:
     """The text of a number as a date and time. ValueError for what is no date."""
     if 0 < number < 101 or number < 0:
         raise ValueError("it is no date")
-    size = next((size for largest, size in _NUMBERS if number <= largest), 14)
+    size = 6 if number <= 991231 else 8 if number <= 99991231 else 12 if number <= 991231235959 else 14
     return datetime_text(str(number).zfill(size) if number else "00-00-00", fsp)
 
 

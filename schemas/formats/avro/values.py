@@ -224,20 +224,16 @@ def _converter(column: Column, primitive: str) -> Convert:
         return (lambda number: str(number % _TWO_64)) if primitive == "long" else _unsigned_text
     if kind is Kind.BIT:
         return partial(_bit, column)
-    if kind is Kind.YEAR:
-        return _year
-    if kind is Kind.INTEGER and column.type.bits < 64:
+    if kind is Kind.YEAR or (kind is Kind.INTEGER and column.type.bits < 64):
         return partial(_integer, column)
     return _BY_PRIMITIVE[primitive]
 
 
 def _integer(column: Column, number: int) -> str:
-    values.check_range(number, column.type.bits, column.unsigned)
-    return str(number)
-
-
-def _year(number: int) -> str:
-    values.check_year(number)
+    if column.type.kind is Kind.YEAR:
+        values.check_year(number)
+    else:
+        values.check_range(number, column.type.bits, column.unsigned)
     return str(number)
 
 

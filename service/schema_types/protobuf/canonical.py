@@ -9,7 +9,8 @@ Lines of a text that is being written, indented by two spaces, with a bound on t
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, TypeVar
+from itertools import chain
+from typing import Final
 
 from ticdc_bridge.service.schema_types.protobuf import model
 from ticdc_bridge.service.schema_types.protobuf.options import OptionPrinter
@@ -44,8 +45,6 @@ class IndentedText:
     def text(self) -> str:
         return "".join(f"{line}\n" for line in self._lines)
 
-
-_Value = TypeVar("_Value", int | model.Span, int | str | model.Span)
 
 _MAX_INT = 2**31 - 1
 _DEFAULT_KINDS = {"bool": model.BOOLEAN, "string": model.STRING} | dict.fromkeys(
@@ -224,8 +223,12 @@ class _Printer:
             sections = [partial(self.fields, group.fields)] if group.fields else []
             self.block(f"{label}group {group.name} = {group.tag}", sections)
 
-    def ranges(self, keyword: str, statements: Sequence[Sequence[_Value]]) -> None:
-        for values in statements if self.scope is None else split_values(statements):
+    def ranges(
+        self, keyword: str, statements: Sequence[Sequence[int | model.Span] | Sequence[int | str | model.Span]]
+    ) -> None:
+        if self.scope is not None:  # a statement for every value: numbers by their start, then names
+            statements = [(value,) for value in sorted(chain.from_iterable(statements), key=range_order)]
+        for values in statements:
             self.lines.add(f"{keyword} {', '.join(map(self.range_text, values))};")
 
     def range_text(self, value: int | str | model.Span) -> str:
@@ -269,11 +272,6 @@ class _Printer:
             with self.lines.indent():
                 self.option_lines(options)
             self.lines.add("};")
-
-
-def split_values(statements: Sequence[Sequence[_Value]]) -> list[tuple[_Value]]:
-    """Every value as a statement of its own: numbers by their start, then names."""
-    return sorted(((value,) for values in statements for value in values), key=lambda entry: range_order(entry[0]))
 
 
 def range_order(value: int | str | model.Span) -> tuple[int, str]:
