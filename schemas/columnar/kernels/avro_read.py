@@ -208,10 +208,10 @@ def ids(data: Array, offsets: Array, valid: Array, most: int, out: Array) -> Non
 
 # ---------------------------------------------------------------------------------------------- steps
 @jit
-def number_at(data: Array, pos: int, end: int, code: int, bits: int) -> Any:
+def number_at(data: Array, pos: int, end: int, code: int, most: int) -> Any:
     """A number of the steps LONG to DOUBLE → (the cell's start, next position; -1 where it is not one).
 
-    bits: of a number without sign, or YEAR; 0: not checked.
+    most: bits of a number without sign, or YEAR; 0: not checked.
     """
     if code <= codes.INT_UNSIGNED:
         number, pos = long_at(data, pos, end)
@@ -221,7 +221,7 @@ def number_at(data: Array, pos: int, end: int, code: int, bits: int) -> Any:
         if (code in (codes.LONG_UNSIGNED, codes.INT_UNSIGNED)) and number < 0:
             return number, -1
         is_year = number == 0 or (number >= 1901 and number <= 2155)
-        if (bits > 0 and number >> bits != 0) or (bits == codes.YEAR and not is_year):
+        if (most > 0 and number >> most != 0) or (most == codes.YEAR and not is_year):
             return number, -1
         return number, pos
     if code == codes.TEXT_UNSIGNED:
