@@ -10,6 +10,13 @@ from typing import Any
 
 from ticdc_bridge.schemas.model.errors import Hint
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps makes one for each call
+
+
+def compact_json(value: Any) -> str:
+    """Compact JSON, UTF-8 as it is."""
+    return _COMPACT.encode(value)
+
 
 class Number(str):
     """The text of a JSON number."""

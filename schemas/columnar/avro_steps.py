@@ -110,7 +110,11 @@ def column_step(column: Column, primitive: str) -> tuple[int, int, int] | None:
         return kernel.BITS, values.bit_size(column.length), column.length
     if kind is Kind.INTEGER and column.unsigned:
         wide = column.type.bits == 64 and primitive == "long"  # the bits of a number up to 2^64-1
-        return (kernel.LONG if wide else _UNSIGNED[primitive]), 0, 0
+        return (kernel.LONG if wide else _UNSIGNED[primitive]), 0, 0 if column.type.bits == 64 else column.type.bits
+    if kind is Kind.YEAR:
+        return kernel.INT, 0, kernel.YEAR
+    if kind is Kind.INTEGER and column.type.bits < 64:
+        return kernel.INT, 0, 0
     # The decoder prints a FLOAT that comes as a double with a double's digits: no cell of a FLOAT says that.
     return (_CODES[kind, primitive], 0, 0) if (kind, primitive) in _CODES else None
 
@@ -119,7 +123,6 @@ _UNSIGNED = {"int": kernel.INT_UNSIGNED, "long": kernel.LONG_UNSIGNED, "string":
 _CODES: dict[tuple[Kind, str], int] = {
     (Kind.INTEGER, "int"): kernel.INT,
     (Kind.INTEGER, "long"): kernel.LONG,
-    (Kind.YEAR, "int"): kernel.INT,
     (Kind.FLOAT, "float"): kernel.FLOAT,
     (Kind.DOUBLE, "double"): kernel.DOUBLE,
     (Kind.DECIMAL, "string"): kernel.DECIMAL_TEXT,

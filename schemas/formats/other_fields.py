@@ -3,7 +3,6 @@
 TiCDC's formats grow (a transaction's start ts in Debezium and Simple): a message of a newer release stays readable.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,8 +32,4 @@ def members_of(extra: Mapping[str, Any], field: str) -> dict[str, Any]:
 def members_text(extra: Mapping[str, Any], field: str) -> str:
     """The fields that `other_fields` found in a part, as members of its JSON object, each after a comma."""
     pairs = members_of(extra, field).items()
-    return "".join(f",{_dump(name)}:{_dump(value)}" for name, value in pairs)
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return "".join(f",{json_exact.compact_json(name)}:{json_exact.compact_json(value)}" for name, value in pairs)

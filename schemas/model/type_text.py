@@ -34,5 +34,5 @@ def default_text(column: Column) -> Value:
     if not isinstance(column.default, bytes):
         return column.default
     if column.type.kind is Kind.BIT:
-        return f"b'{int.from_bytes(column.default, 'big'):b}'"
+        return f"b'{int.from_bytes(column.default, 'big'):b}'" if column.default else "b''"
     return utf8_or_bytes(column.default)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from ticdc_bridge.schemas.codec.json_exact import compact_json
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, is_number, order_by_references, reference
 from ticdc_bridge.service.registry.config import FIELDS, LEVEL, MODES, properties
 from ticdc_bridge.service.registry.model import Content, StoredVersion, read_rule_set
@@ -200,8 +201,5 @@ def _scope_record(keytype: str, scope: str, value: Mapping[str, Any]) -> TopicRe
 
 
 def _record(key: Mapping[str, Any], value: Mapping[str, Any], ts: int | None = None) -> TopicRecord:
-    return TopicRecord(_compact(key), _compact(value), ts=ts)
-
-
-def _compact(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    key_data, data = (compact_json(part).encode("utf-8", "replace") for part in (key, value))
+    return TopicRecord(key_data, data, ts=ts)

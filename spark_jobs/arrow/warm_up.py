@@ -85,9 +85,6 @@ class _Schemas(FileSchemas):
             self.texts.append(schema)
         return self.texts.index(schema) + 1
 
-    def all_of(self) -> FileSchemas:
-        return FileSchemas([RegisteredSchema("a-value", n, n, text) for n, text in enumerate(self.texts, 1)])
-
 
 @cache
 @_reports_slow_steps
@@ -206,4 +203,5 @@ def _sample(read: str, with_positions: bool = False) -> tuple[CodecConfig, Any]:
         batch = batch.append_column("partition", pa.array([0] * len(numbers), pa.int32()))
         batch = batch.append_column("offset", pa.array(numbers, pa.int64()))
     source = SingleTable(TableVersion(0, table)) if read != "avro" else None
-    return CodecConfig(read, schemas.all_of(), Options.of({"on_lossy": "flag"}), source), batch
+    registry = FileSchemas([RegisteredSchema("a-value", n, n, text) for n, text in enumerate(schemas.texts, 1)])
+    return CodecConfig(read, registry, Options.of({"on_lossy": "flag"}), source), batch

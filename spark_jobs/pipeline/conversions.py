@@ -141,10 +141,7 @@ def _double_to_integer(value: Value, _old: Column, new: Column) -> Value:
 
 
 def _to_year(value: Value, _old: Column, _new: Column) -> Value:
-    year = values.integer(_str(value))
-    if year and not 1901 <= year <= 2155:
-        raise ValueError("no year of four digits")
-    return str(year)
+    return str(values.year(_str(value)))
 
 
 def _to_decimal(value: Value, _old: Column, new: Column) -> Value:

@@ -175,7 +175,7 @@ class _RunningStream:
                 if (stopped := _lasting_error(self._crashed or error, str(self._source.topics))) is not None:
                     raise stopped
                 cause, text = self._crashed or error, errors.shorten_message(error)
-                if errors.is_worker_death(cause) or errors.is_conflict(cause):
+                if "Python worker exited unexpectedly" in str(cause) or errors.is_conflict(cause):
                     deaths = 1 if self._batches > batches else deaths + 1
                     if deaths < _DEATHS:
                         continue

@@ -208,14 +208,20 @@ def ids(data: Array, offsets: Array, valid: Array, most: int, out: Array) -> Non
 
 # ---------------------------------------------------------------------------------------------- steps
 @jit
-def number_at(data: Array, pos: int, end: int, code: int) -> Any:
-    """A number of the steps LONG to DOUBLE → (the cell's start, next position; -1 where it is not one)."""
+def number_at(data: Array, pos: int, end: int, code: int, most: int) -> Any:
+    """A number of the steps LONG to DOUBLE → (the cell's start, next position; -1 where it is not one).
+
+    most: bits of a number without sign, or YEAR; 0: not checked.
+    """
     if code <= codes.INT_UNSIGNED:
         number, pos = long_at(data, pos, end)
         narrow = code in (codes.INT, codes.INT_UNSIGNED)
         if narrow and (number < -0x80000000 or number > 0x7FFFFFFF):
             return number, -1
         if (code in (codes.LONG_UNSIGNED, codes.INT_UNSIGNED)) and number < 0:
+            return number, -1
+        is_year = number == 0 or (number >= 1901 and number <= 2155)
+        if (most > 0 and number >> most != 0) or (most == codes.YEAR and not is_year):
             return number, -1
         return number, pos
     if code == codes.TEXT_UNSIGNED:
@@ -300,7 +306,7 @@ def record(
             if branch != 2 - 2 * null:
                 return -1, cell
         if code <= codes.DOUBLE:
-            number, pos = number_at(data, pos, end, code)
+            number, pos = number_at(data, pos, end, code, b)
             if pos < 0:
                 return -1, cell
             start[cell], length[cell] = number, 8

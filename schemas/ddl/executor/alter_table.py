@@ -187,7 +187,7 @@ def _drop_index(draft: _TableDraft, clause: statements.DropIndex) -> Table:
 def _rename_index(draft: _TableDraft, clause: statements.RenameIndex) -> Table:
     index = executor_indexes.find(draft.table.indexes, clause.old)
     if index is None:
-        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {draft.table.id} has no index {clause.old}")
+        return _drop_index(draft, statements.DropIndex(clause.old))  # an error, or it is gone already
     prefix = executor_indexes.hidden_column(clause.old, "").lower()
     columns = tuple(
         executor_indexes.hidden_column(clause.new, i) if name.lower().startswith(prefix) else name
@@ -201,8 +201,9 @@ def _rename_index(draft: _TableDraft, clause: statements.RenameIndex) -> Table:
 def _set_options(draft: _TableDraft, clause: statements.SetOptions) -> Table:
     options, table = clause.options, draft.table
     if options.charset or options.collate:
-        charset = resolve(options.charset, options.collate, Charset(table.charset, table.collate))
-        table = replace(table, charset=charset.name, collate=charset.collate)
+        charset = resolve(options.charset, options.collate, draft.charset)
+        if charset != draft.charset:  # else it is no clause (upstream `checkAlterTableCharset`)
+            table = replace(table, charset=charset.name, collate=charset.collate)
     return table if options.comment is None else replace(table, comment=options.comment)
 
 

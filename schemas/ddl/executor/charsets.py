@@ -52,11 +52,6 @@ def resolve(charset: str | None, collate: str | None, fallback: Charset) -> Char
     return Charset(owner, collate)
 
 
-def bin_collation(charset: Charset) -> Charset:
-    """The collation of the BINARY attribute: the default one (upstream `OverwriteCollationWithBinaryFlag`)."""
-    return charset if charset.name in ("", "binary") else Charset(charset.name, _CHARSETS[charset.name][0])
-
-
 def is_default(charset: str, collate: str) -> bool:
     """True if a collation is its character set's default one."""
     return _CHARSETS.get(charset, ("", 0))[0] == collate

@@ -35,7 +35,7 @@ def column(defined: ColumnDef, table_charset: charsets.Charset) -> Column:
     charset = charsets.resolve(defined.type.charset, defined.collate, table_charset)
     # Upstream `OverwriteCollationWithBinaryFlag`: of ENUM and SET, or beside both of them, BINARY says nothing.
     if defined.type.binary and not ((defined.type.charset and defined.collate) or defined.type.elements):
-        charset = charsets.bin_collation(charset)
+        charset = charsets.resolve(charset.name, "", charset)
     result = _make_column(defined.name, defined.type, charset)
     nullable = defined.nullable is not False and not defined.primary_key
     result = replace(

@@ -31,11 +31,9 @@ def with_default(column: Column, default: DefaultValue) -> Column:
         return replace(column, has_default=False, default=None, default_is_expr=False)
     if default.kind == "expr":
         return replace(column, has_default=True, default=default.text, default_is_expr=True)
-    is_zoned = _CONVERSIONS[column.type.kind] is _temporal and temporal_literals.ZONED.match(default.text)
-    if default.kind == "computed" or is_zoned or (default.kind == "date" and column.type.kind not in _DATES):
-        written = repr(default.text) if is_zoned else f"({default.text})"
+    if default.kind == "computed" or (default.kind == "date" and column.type.kind not in _DATES):
         details = (
-            f"TiDB computes DEFAULT {written} of {column.name} once and keeps the value, which the statement "
+            f"TiDB computes DEFAULT ({default.text}) of {column.name} once and keeps the value, which the statement "
             "does not tell: give the table's SHOW CREATE TABLE"
         )
         raise DdlError("DDL_NOT_APPLICABLE", details=details)
@@ -132,7 +130,7 @@ def _bit(column: Column, default: DefaultValue) -> Value:
     if int.from_bytes(raw, "big").bit_length() > (column.length or 1):
         raise ValueError(f"it has more than {column.length or 1} bits")
     # Leading zero bytes of a literal are lost on the way through TiCDC: they are no part of the value.
-    return raw.lstrip(b"\0") or b"\0"
+    return raw.lstrip(b"\0") or raw[:1]
 
 
 def _enum(column: Column, default: DefaultValue) -> Value:
@@ -188,11 +186,14 @@ def _json(column: Column, default: DefaultValue) -> Value:
 
 
 def _temporal(column: Column, default: DefaultValue) -> Value:
-    text = _decode(column, default) if default.kind == "bits" else default.text
-    if column.type.kind is Kind.DATE:
-        return temporal_literals.datetime_text(text, 0)[:10]
-    read = temporal_literals.time_text if column.type.kind is Kind.TIME else temporal_literals.datetime_text
-    return read(text, column.scale or 0)
+    text, fsp = str(_text(column, default)), column.scale or 0
+    if column.type.kind is Kind.TIME:
+        return temporal_literals.time_text(text, fsp)
+    if default.kind == "int":
+        text = temporal_literals.number_text(int(text), fsp)
+    else:
+        text = temporal_literals.datetime_text(text, fsp)
+    return text[:10] if column.type.kind is Kind.DATE else text
 
 
 _CONVERSIONS: dict[Kind, Callable[[Column, DefaultValue], Any]] = {

@@ -7,7 +7,7 @@ from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, co
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.default_values import NOW, default_value
 from ticdc_bridge.schemas.ddl.parser.lexer import END, STRING
-from ticdc_bridge.schemas.ddl.parser.table_elements import elements, index_definition, starts_index, table_options
+from ticdc_bridge.schemas.ddl.parser.table_elements import elements, index_definition, starts_index, table_option
 
 
 def clauses(c: Cursor) -> tuple[statements.Clause, ...]:
@@ -44,7 +44,9 @@ def _clause(c: Cursor) -> statements.Clause | tuple[statements.Clause, ...]:
         return statements.NoColumnEffect(f"{first} {c.accept_any(*words) or c.fail(*words)}")
     if first in _SINGLE_WORDS and not (first == "FORCE" and c.peek().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE")):
         return statements.NoColumnEffect(c.advance().upper)
-    options = table_options(c)
+    options = statements.TableOptions()
+    while changed := table_option(c, options):  # a comma begins another clause
+        options = changed
     if c.at == at:
         c.fail("a clause of ALTER TABLE")
     return statements.SetOptions(options)

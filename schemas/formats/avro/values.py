@@ -224,14 +224,21 @@ def _converter(column: Column, primitive: str) -> Convert:
         return (lambda number: str(number % _TWO_64)) if primitive == "long" else _unsigned_text
     if kind is Kind.BIT:
         return partial(_bit, column)
+    if kind is Kind.YEAR or (kind is Kind.INTEGER and column.type.bits < 64):
+        return partial(_integer, column)
     return _BY_PRIMITIVE[primitive]
 
 
-def _unsigned_text(data: bytes) -> str:
-    number = values.integer(data.decode("ascii"))
-    if not 0 <= number < _TWO_64:
-        raise ValueError(f"{number} is no BIGINT UNSIGNED")
+def _integer(column: Column, number: int) -> str:
+    if column.type.kind is Kind.YEAR:
+        values.check_year(number)
+    else:
+        values.check_range(number, column.type.bits, column.unsigned)
     return str(number)
+
+
+def _unsigned_text(data: bytes) -> str:
+    return str(values.integer(data.decode("ascii"), 64, unsigned=True))
 
 
 def _decimal(column: Column, data: bytes) -> str:

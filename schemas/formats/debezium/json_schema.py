@@ -3,12 +3,12 @@
 All texts are compact JSON in TiCDC's key order. TiCDC lists a virtual column twice, in its place and at the end.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from ticdc_bridge.schemas.codec.json_exact import compact_json
 from ticdc_bridge.schemas.formats.debezium import schema_changes
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.names import sanitise_name, sanitise_topic_label
@@ -184,11 +184,3 @@ def _default(column: Column, connect: str) -> Any:
             return values.micros_of_time(value)
         return value.replace(" ", "T") + "Z" if kind is Kind.TIMESTAMP else value
     return None
-
-
-def compact_json(value: Any) -> str:
-    """Compact JSON, UTF-8 as it is."""
-    return _COMPACT.encode(value)
-
-
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps makes one for each call

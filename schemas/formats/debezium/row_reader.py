@@ -115,10 +115,8 @@ class DebeziumRowReader:
         if not all(id_):
             raise ValueError("its source has an empty db or table, so nothing says of which table it is")
         before, after = payload.get("before"), payload.get("after")
-        if not isinstance(after, dict | None) or not isinstance(before, dict | None):
-            raise ValueError(f"op {op!r} without its row")
         image = after or before  # {} is null: a side that is not there
-        if not image:
+        if not image or not isinstance(after, dict | None) or not isinstance(before, dict | None):
             raise ValueError(f"op {op!r} without its row")
         version = self._tables.at(id_, commit_ts) if self._tables else None
         layout = self._layout(id_, change, version, image)
@@ -129,6 +127,8 @@ class DebeziumRowReader:
             raise ValueError(by_definition(error, None if layout.version is None else layout.table.id)) from error
         if (images[0] is None and op == "d") or (images[1] is None and op != "d"):
             raise ValueError(f"op {op!r} without its row")
+        if op != "u" and images[op == "d"] is not None:
+            raise ValueError(f"op {op!r} with two rows: it has one alone, before or after it")
         event = RowChange(
             self._dialect.format, layout.table, op, commit_ts, images[0], images[1], layout.key, "UTC",
             None, layout.version, list(dict.fromkeys(flags)), extra,

@@ -12,6 +12,7 @@ from typing import Any
 from ticdc_bridge.schemas.codec import avro_schema, compression, json_exact
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.codec.json_exact import compact_json
 from ticdc_bridge.schemas.formats import base, framing
 from ticdc_bridge.schemas.formats.debezium import avro_schema as avro_publish
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
@@ -286,7 +287,7 @@ def _cells(table: Table, options: Options, same_format: bool) -> Iterator[Column
             raise unknown_type_error(column)
         if not column.virtual:
             writer = fields.writer(column, options.enable_tidb_extension, options.on_lossy == "flag", same_format)
-            yield ColumnTexts(publish.compact_json(column.name) + ":", column, writer)
+            yield ColumnTexts(compact_json(column.name) + ":", column, writer)
 
 
 def source_block(id_: TableId, cluster_id: str, options: Options) -> dict[str, Any]:
@@ -330,12 +331,12 @@ def _pieces(value: Any) -> Iterator[str | Slot]:
             lead = ","
         yield "}" if value else "{}"
     else:
-        yield _text(value) if isinstance(value, str) else publish.compact_json(value)
+        yield _text(value) if isinstance(value, str) else compact_json(value)
 
 
 @lru_cache(4096)
 def _text(text: str) -> str:
-    return publish.compact_json(text)
+    return compact_json(text)
 
 
 # ---------------------------------------------------------------------------------- decoder

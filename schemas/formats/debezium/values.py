@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from ticdc_bridge.schemas.codec import json_exact
-from ticdc_bridge.schemas.codec.json_exact import Number
+from ticdc_bridge.schemas.codec.json_exact import Number, compact_json
 from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
 from ticdc_bridge.schemas.formats.debezium import avro_schema as avro
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
@@ -59,8 +59,8 @@ def null_images(column: Column, default: Any) -> tuple[Any, ...]:
     images = [default]
     if isinstance(default, Number):
         with suppress(ValueError):  # no value can be equal to a default that is no number of the column's
-            images.append(Number(publish.compact_json(values.json_double(default))))
-            images.append(Number(publish.compact_json(values.json_double(_number_text(column, default)))))
+            images.append(Number(compact_json(values.json_double(default))))
+            images.append(Number(compact_json(values.json_double(_number_text(column, default)))))
         if column.type.bits == 64 and float(default) > 1 << 63:
             images.append(Number("0"))  # TiCDC reads the text of a BIGINT UNSIGNED default as 0
     elif isinstance(default, str):

@@ -9,7 +9,8 @@ Lines of a text that is being written, indented by two spaces, with a bound on t
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, TypeVar
+from itertools import chain
+from typing import Final
 
 from ticdc_bridge.service.schema_types.protobuf import model
 from ticdc_bridge.service.schema_types.protobuf.options import OptionPrinter
@@ -44,8 +45,6 @@ class IndentedText:
     def text(self) -> str:
         return "".join(f"{line}\n" for line in self._lines)
 
-
-_Value = TypeVar("_Value", int | model.Span, int | str | model.Span)
 
 _MAX_INT = 2**31 - 1
 _DEFAULT_KINDS = {"bool": model.BOOLEAN, "string": model.STRING} | dict.fromkeys(
@@ -224,9 +223,11 @@ class _Printer:
             sections = [partial(self.fields, group.fields)] if group.fields else []
             self.block(f"{label}group {group.name} = {group.tag}", sections)
 
-    def ranges(self, keyword: str, statements: Sequence[Sequence[_Value]]) -> None:
-        if self.scope is not None:  # every value as a statement of its own: numbers by their start, then names
-            statements = sorted(((value,) for values in statements for value in values), key=_order)
+    def ranges(
+        self, keyword: str, statements: Sequence[Sequence[int | model.Span] | Sequence[int | str | model.Span]]
+    ) -> None:
+        if self.scope is not None:  # a statement for every value: numbers by their start, then names
+            statements = [(value,) for value in sorted(chain.from_iterable(statements), key=_range_order)]
         for values in statements:
             self.lines.add(f"{keyword} {', '.join(map(self.range_text, values))};")
 
@@ -273,8 +274,7 @@ class _Printer:
             self.lines.add("};")
 
 
-def _order(values: Sequence[int | str | model.Span]) -> tuple[int, str]:
-    (value,) = values
+def _range_order(value: int | str | model.Span) -> tuple[int, str]:
     if isinstance(value, str):
         return _MAX_INT, value
     return (value.first, f"{value.first}..{value.last}") if isinstance(value, model.Span) else (value, str(value))

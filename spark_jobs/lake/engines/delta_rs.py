@@ -105,7 +105,8 @@ class Deltalake:
     def read_at(self, version: int | None) -> DataFrame:
         table = self._table(version)
         schema = StructType.fromJson(json.loads(table.schema().to_json()))
-        files = [_spark_file(uri) for uri in table.file_uris()]
+        uris = table.file_uris()  # as the log has them; Spark calls them otherwise
+        files = [spark_location(unquote(u)) if StoreUrl.of(u) else unquote(urlsplit(u).path) for u in uris]
         if not files:
             return self.spark.createDataFrame([], schema)
         # The log's names are no patterns, whatever letters the folder has.
@@ -261,11 +262,6 @@ class Deltalake:
             yield _with_comments(ds.dataset(paths, format="parquet", filesystem=files), frame)
         finally:
             remove_folder(folder)
-
-
-def _spark_file(uri: str) -> str:
-    """A file that the table's log names, as Spark calls it."""
-    return spark_location(unquote(uri)) if StoreUrl.of(uri) else unquote(urlsplit(uri).path)
 
 
 def _with_comments(rows: Any, frame: DataFrame) -> pa.RecordBatchReader:

@@ -350,6 +350,11 @@ public final class AvroRows implements Serializable {
                 case Steps.TEXT_UNSIGNED:
                     boolean narrow = code == Steps.INT || code == Steps.INT_UNSIGNED;
                     long number = code == Steps.TEXT_UNSIGNED ? in.unsigned() : narrow ? in.narrow() : in.number();
+                    int bits = steps[at + Codes.SECOND]; // of a number without sign, or YEAR; 0: not checked
+                    boolean year = number == 0 || (number >= 1901 && number <= 2155);
+                    if ((bits > 0 && number >> bits != 0) || (bits == Steps.YEAR && !year)) {
+                        throw Refused.WRONG;
+                    }
                     if (place >= 0) {
                         RowValues.whole(number, steps[at + Codes.FIRST] == 1, steps, at, place, out, start);
                     }

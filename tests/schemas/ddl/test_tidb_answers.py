@@ -25,6 +25,22 @@ COLUMNS = (
      "date DEFAULT '2020-03-27'"),
     ("DATE DEFAULT '2020-10-10 20:20:20'", "", "date DEFAULT '2020-10-10'"),
     ("DATETIME DEFAULT '2020-05-28 23:59:59 00:00:00'", "", "datetime DEFAULT '2020-05-28 23:59:59'"),
+    ("DATE DEFAULT 101", "", "date DEFAULT '2000-01-01'"),
+    ("DATETIME(2) DEFAULT 6471228", "", "datetime(2) DEFAULT '0647-12-28 00:00:00.00'"),
+    ("DATETIME(3) DEFAULT 691231235959", "", "datetime(3) DEFAULT '2069-12-31 23:59:59.000'"),
+    ("DATETIME(2) DEFAULT '68021'", "", "datetime(2) DEFAULT '2068-02-01 00:00:00.00'"),
+    ("DATE DEFAULT '2020--01-01'", "", "date DEFAULT '2020-01-01'"),
+    ("DATE DEFAULT '20^12.1:00:1:23.'", "", "date DEFAULT '2020-12-01'"),
+    ("DATETIME DEFAULT '1999-1-1-07'", "", "datetime DEFAULT '1999-01-01 07:00:00'"),
+    ("DATETIME DEFAULT '2020:1-01:23:7'", "", "datetime DEFAULT '2020-01-01 23:07:00'"),
+    ("DATETIME DEFAULT '70-12-10.1'", "", "datetime DEFAULT '1970-12-10 01:00:00'"),
+    ("DATETIME DEFAULT '2020.01.1 1'", "", "datetime DEFAULT '2020-01-01 00:00:00'"),
+    ("DATETIME DEFAULT '20170118.1234'", "", "datetime DEFAULT '2017-01-18 12:34:00'"),
+    ("TIME DEFAULT '-1 10.5'", "", "time DEFAULT '-34:00:01'"),
+    ("TIME(2) DEFAULT '34 7'", "", "time(2) DEFAULT '823:00:00.00'"),
+    ("TIME(2) DEFAULT 1e5", "", "time(2) DEFAULT '10:00:00.00'"),
+    ("TIME DEFAULT '2020-01-01 23:59:59.9'", "", "time DEFAULT '24:00:00'"),
+    ("TIME(2) DEFAULT '2020-01.01  23'", "", "time(2) DEFAULT '00:00:00.00'"),
     ("CHAR(10) CHARSET gbk DEFAULT 0xC4E3BAC3", "CHAR(10) CHARACTER SET GBK DEFAULT x'c4e3bac3'",
      "char(10) CHARACTER SET gbk COLLATE gbk_chinese_ci DEFAULT '你好'"),
     ("VARCHAR(10) CHARSET gb18030 DEFAULT x'82308130C4E3'", "",
@@ -125,6 +141,8 @@ SHOWN = (
     ("CREATE TABLE t (b FLOAT(7,2) DEFAULT '-0')", "`b` float(7,2) DEFAULT '-0'"),
     ("CREATE TABLE t (b YEAR NOT NULL)", "`b` year(4) NOT NULL"),
     ("CREATE TABLE t (b YEAR NOT NULL DEFAULT '0000')", "`b` year(4) NOT NULL DEFAULT '0000'"),
+    ("CREATE TABLE t (b BIT(8) NOT NULL DEFAULT '')", "`b` bit(8) NOT NULL DEFAULT b''"),
+    ("CREATE TABLE t (b BIT DEFAULT x'')", "`b` bit(1) DEFAULT b''"),
     ("CREATE TABLE t (b BINARY(2) DEFAULT x'ff')", "`b` binary(2) DEFAULT '\N{REPLACEMENT CHARACTER}\\0'"),
 )  # fmt: skip
 
@@ -148,8 +166,13 @@ ALTERED = (
     ("a INT, b VARCHAR(9)", f"MODIFY b VARCHAR(9), {_TO}, ADD c TEXT CHARSET utf8mb4", f"{_OTHER},\n  {_OTHER_TEXT}"),
     ("a INT", f"{_TO}, ADD c TEXT CHARSET utf8mb4", _OTHER_TEXT),
     ("a INT, b VARCHAR(9)", "CONVERT TO CHARSET utf8mb4, ADD c TEXT COLLATE utf8mb4_general_ci", _OTHER_TEXT),
+    ("b VARCHAR(9)", "COLLATE utf8mb4_unicode_ci, COLLATE utf8mb4_bin",
+     "`b` varchar(9) COLLATE utf8mb4_bin DEFAULT NULL"),  # the second says what the table had
+    ("b VARCHAR(9)", f"{_TO}, COLLATE utf8mb4_bin, COLLATE utf8mb4_unicode_ci, ADD c TEXT",
+     "`b` varchar(9) COLLATE utf8mb4_general_ci DEFAULT NULL,\n  " + _OTHER_TEXT),
     ("a BIT(3) DEFAULT 2", "ALTER a SET DEFAULT NULL", "`a` bit(3) DEFAULT b'10'"),
     ("a INT, b INT, KEY b (b)", "DROP b, DROP KEY b", "`a` int DEFAULT NULL"),
+    ("a INT, b INT, KEY b (b)", "DROP b, RENAME KEY b TO c", "`a` int DEFAULT NULL"),
     ("a INT, b INT", "ADD CONSTRAINT x FOREIGN KEY (a) REFERENCES p (i), ADD FOREIGN KEY (b) REFERENCES p (i)",
      "KEY `x` (`a`),\n  KEY `fk_1` (`b`)"),
     ("a INT, b INT", "ADD (c INT, FOREIGN KEY (a) REFERENCES p (i)), ADD FOREIGN KEY (b) REFERENCES p (i)",
@@ -169,6 +192,12 @@ def test_clauses_of_one_statement_are_run_as_by_tidb() -> None:
         assert [key.name for key in table.details.foreign_keys] == (names if "FOREIGN" in clauses else [])
 
     check_rows(ALTERED, check)
+
+
+def test_a_comma_begins_another_clause_of_options() -> None:
+    catalog = apply(new_catalog(), parse("CREATE TABLE t (b TEXT) COLLATE utf8mb4_general_ci"), "test")
+    catalog = apply(catalog, parse("ALTER TABLE t CHARSET utf8mb4, COLLATE utf8mb4_general_ci"), "test")
+    assert [t.collate for t in catalog.described_tables()] == ["utf8mb4_bin"]  # the table had the second one's
 
 
 def test_a_ttl_stands_behind_the_partitions() -> None:

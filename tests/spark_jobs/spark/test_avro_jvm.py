@@ -12,6 +12,7 @@ import pytest
 
 from tests.spark_jobs.spark.test_avro_header import ID, NAME, OPTIONS
 from tests.spark_jobs.spark.test_same_as_codec import _compare, _frame, _shown
+from tests.support.each import each
 from tests.support.fuzz import mutate
 from tests.support.golden import Golden, cases
 from ticdc_bridge import decode
@@ -199,6 +200,24 @@ def test_older_versions_as_the_kernels_read_them(
     monkeypatch.setattr(avro_jvm, "class_of", lambda *_, **__: None)
     assert read("exact") == ours
     assert sum("kind='row'" in row for row in ours) == len(made)
+
+
+@each("check", ["header", "exact"])
+def test_numbers_that_their_type_does_not_hold(spark: SparkSession, check: Literal["exact", "header"]) -> None:
+    columns = (ID, _c("u", "int", unsigned=True), _c("m", "mediumint", unsigned=True), _c("y", "year"))
+    table = Table(TableId("d", "t"), columns)
+    key = publish.key_schema(table, OPTIONS)
+    assert key is not None
+    value = RegisteredSchema("t-value", 1, 2, publish.value_schema(table, OPTIONS))
+    schemas = FileSchemas([RegisteredSchema("t-key", 1, 1, key), value])
+    rows = [(2**32 - 1, 2**24 - 1, 2155), (0, 0, 0), (-1, 0, 0), (2**32, 0, 0), (0, 2**24, 0), (0, -1, 0), (0, 0, 1900)]
+    reported = b"\2c" + binary.write_long(5 << 18) + binary.write_long(5)
+    bodies = [b"\2" + b"".join(b"\2" + binary.write_long(number) for number in row) + reported for row in rows]
+    given = spark.createDataFrame([(frame(1, b"\2"), frame(2, body)) for body in bodies], "key binary, value binary")
+    found = decode(given, format="avro", schemas=schemas, table="d.t", check=check).collect()
+    taken = [tuple(r.after)[1:] for r in found if r.kind == "row"]
+    assert sorted(taken, reverse=True) == rows[:2]
+    assert [r.error.code for r in found if r.kind == "error"] == ["MALFORMED"] * 5
 
 
 @pytest.mark.slow

@@ -108,10 +108,6 @@ class TopicRows:
     null_deletes: bool = False
     untimed: bool = False
 
-    def only_table(self) -> TableId | None:
-        """The table of all rows; None before the first, and where there are several."""
-        return next(iter(self.tables)) if len(self.tables) == 1 else None
-
 
 class TopicMemory:
     """Rows of the topics that one decoder reads. A forgotten key makes its delete repeat, which changes nothing."""
@@ -222,7 +218,7 @@ class FlattenedRows:
             fields = {field: payload[name] for name, field in plan.added}
         for field in plan.of_writer:
             name, value = field.removeprefix("source_"), fields[field]
-            if database := auxiliary_messages.database_of(name):
+            if database := auxiliary_messages.OF_OTHERS.get(name):
                 raise ValueError(
                     f"its field {name} is of the connector for {database}; {auxiliary_messages.MYSQL_ONLY}"
                 )
@@ -449,7 +445,8 @@ class DebeziumMysqlDecoder:
         key = self._key(message)
         table, by_topic = self._table_of_tombstone(key, message), False
         if table is None:
-            table, by_topic = topic_rows.only_table(), True
+            by_topic = True
+            table = next(iter(topic_rows.tables)) if len(topic_rows.tables) == 1 else None
         if table is None:
             details = f"a null value says that a row was deleted, and nothing says of which table: {_name_it()}"
             raise WireError("EMPTY_RECORD", details=details)

@@ -89,6 +89,25 @@ def _typed(primitive: str, tidb_type: str, **more: object) -> dict[str, object]:
 
 
 @each(
+    ("primitive", "tidb_type", "sound", "wrong"),
+    [
+        ("int", "INT UNSIGNED", (0, (1 << 24) - 1), (-1, 1 << 24)),
+        ("long", "INT UNSIGNED", (0, (1 << 32) - 1), (-1, 1 << 32)),
+        ("long", "INT", (-(1 << 31), (1 << 31) - 1), (1 << 31, -(1 << 31) - 1)),
+        ("int", "YEAR", (0, 1901, 2155), (-1, 1, 1900, 2156)),
+        ("long", "BIGINT UNSIGNED", (0, -1, -(1 << 63)), ()),
+    ],
+)
+def test_numbers_that_their_type_does_not_hold(
+    primitive: str, tidb_type: str, sound: tuple[int, ...], wrong: tuple[int, ...]
+) -> None:
+    entry = RegisteredSchema("t-value", 1, 1, _field(_typed(primitive, tidb_type)))
+    decoder = CodecConfig("avro", FileSchemas([entry]), Options()).decoder()
+    found = [decode_message(decoder, Message(None, frame(1, write_long(n)), "t")).error for n in (*sound, *wrong)]
+    assert [error and error.code for error in found] == [None] * len(sound) + ["MALFORMED"] * len(wrong)
+
+
+@each(
     "schema",
     [
         "", "x", "[]", "1", "null", '"string"', "{}", '{"type":"enum","name":"a","symbols":[]}',

@@ -304,6 +304,9 @@ def test_reasons_for_an_envelope_that_is_none() -> None:
         (envelope([1]), "without its row"),
         (envelope({}), "without its row"),
         (envelope(None, {}, "d"), "without its row"),
+        (envelope(row, row, "d"), "op 'd' with two rows"),
+        (envelope(row, row, "c"), "op 'c' with two rows"),
+        (envelope(row, row, "r"), "op 'r' with two rows"),
         (envelope(row, table=""), "source has no db or no table"),
     ]
 
