@@ -152,13 +152,9 @@ def other_connector(connector: str) -> str:
 MYSQL_ONLY = "of Debezium's connectors, those for MySQL and MariaDB (debezium-mysql) and TiDB (debezium-tidb) are read"
 
 
-_OF_OTHERS: dict[str, str] = {
+OF_OTHERS: dict[str, str] = {
     "lsn": "PostgreSQL or SQL Server", "txId": "PostgreSQL", "xmin": "PostgreSQL", "scn": "Oracle",
     "commit_scn": "Oracle", "lcr_position": "Oracle", "change_lsn": "SQL Server", "commit_lsn": "SQL Server",
     "collection": "MongoDB", "ord": "MongoDB",
 }  # fmt: skip
-
-
-def database_of(field: str) -> str:
-    """The database whose connector alone has this field in its source block; "" for a field of MySQL's too."""
-    return _OF_OTHERS.get(field, "")
+"""A field of the source block → the database whose connector alone has it."""

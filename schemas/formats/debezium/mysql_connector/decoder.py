@@ -129,9 +129,7 @@ class TopicMemory:
             self._deleted[topic, message.key] = True
         elif self._deleted:
             self._deleted.pop((topic, message.key), None)
-        rows = self._topics.get(topic)
-        if rows is None:
-            rows = self._topics[topic] = TopicRows(set())
+        rows = self._topics.find(topic, lambda: TopicRows(set()))
         if len(rows.tables) < 2:
             rows.tables.add(event.table.id)
         rows.null_deletes, rows.untimed = null_deletes, event.untimed
@@ -222,7 +220,7 @@ class FlattenedRows:
             fields = {field: payload[name] for name, field in plan.added}
         for field in plan.of_writer:
             name, value = field.removeprefix("source_"), fields[field]
-            if database := auxiliary_messages.database_of(name):
+            if database := auxiliary_messages.OF_OTHERS.get(name):
                 raise ValueError(
                     f"its field {name} is of the connector for {database}; {auxiliary_messages.MYSQL_ONLY}"
                 )
