@@ -12,11 +12,6 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 
 
-def is_worker_death(error: Exception) -> bool:
-    """True if a Python worker was killed, as often as Spark tries a task."""
-    return "Python worker exited unexpectedly" in str(error)
-
-
 def is_conflict(error: BaseException | None) -> bool:
     """True if another job changed a table between the reads and the commit of this one: it is to be done again."""
     while error is not None and not _CONFLICTS.search(f"{type(error).__name__}: {error}"):
@@ -130,8 +125,10 @@ def _is_behind(error: BaseException | None, *kinds: type[Exception]) -> bool:
     return False
 
 
+WORKER_DIED = "Python worker exited unexpectedly"
+"""In Spark's text where a Python worker was killed, as often as Spark tries a task."""
 _STOPPED = {
-    "Python worker exited unexpectedly": "a Python worker died as often as its task was tried (out of memory?)",
+    WORKER_DIED: "a Python worker died as often as its task was tried (out of memory?)",
     "ExecutorLostFailure": "executors were lost as often as their tasks were tried",
     "OutOfMemoryError": "a JVM has too little memory (spark.driver.memory, spark.executor.memory)",
     "No space left on device": "a disk is full",
