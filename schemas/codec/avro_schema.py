@@ -206,10 +206,6 @@ class SchemaType:
     nodes: int = 1
 
     @property
-    def is_optional(self) -> bool:
-        return self.kind == "union"
-
-    @property
     def value_type(self) -> SchemaType:
         """A union's branch that is not null; the type itself where it is no union."""
         return next(b for b in self.branches if b.kind != "null") if self.kind == "union" else self

@@ -31,9 +31,14 @@ class BoundedCache(dict[K, V]):
         super().__setitem__(key, value)
 
     def setdefault(self, key: K, default: V, /) -> V:  # a dict's own passes by __setitem__
-        if key not in self:
-            self[key] = default
-        return self[key]
+        return self.find(key, lambda: default)
+
+    def find(self, key: K, make: Callable[[], V]) -> V:
+        """The value of a key, made where it is not there."""
+        value: V = self.get(key)  # type: ignore[assignment]  # None may be the value
+        if value is None and key not in self:
+            value = self[key] = make()
+        return value
 
 
 class LruCache(Generic[K, V]):

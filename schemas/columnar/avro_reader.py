@@ -311,13 +311,12 @@ class AvroReader:
                 yield index, kind
 
     def _upsert(self, value: RecordSteps, key: RecordSteps | None) -> RecordPair | None:
-        kinds = self._compiled.kinds
-        entry = kinds.get((value, key))
-        if entry is None:
+        def make() -> tuple[None, RecordPair | None]:
             record, keys = value.record, key.record if key is not None else None
-            kind = record_pair_of(record, record.columns, keys, value.schema_id, key_only=False, extra=value.extra)
-            entry = kinds[value, key] = None, kind
-        return entry[1]
+            pair = record_pair_of(record, record.columns, keys, value.schema_id, key_only=False, extra=value.extra)
+            return None, pair
+
+        return self._compiled.kinds.find((value, key), make)[1]
 
     def _delete(self, key: RecordSteps, topic: str | None) -> RecordPair | None:
         """The key record lists only the key; the newest value schema of the topic tells the other columns' names."""

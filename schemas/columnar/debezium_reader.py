@@ -107,10 +107,8 @@ class DebeziumTableReader(TemplateReader):
 
     def doubtful_contents(self, text: str) -> Mapping[str, tuple[bytes, ...]]:
         """By the message's schema and the table's definition."""
-        contents: dict[str, tuple[bytes, ...]] = {}
-        for column in self.columns:
-            if column.nullable and column.has_default_value:
-                contents[column.name] = tuple(_contents(defaults.default_images(column)))
+        with_default = (c for c in self.columns if c.nullable and c.has_default_value)
+        contents = {c.name: tuple(_contents(defaults.default_images(c))) for c in with_default}
         schema = json_exact.decode(text).get("schema")
         images = (image for image in schema["fields"] if image["field"] in ("before", "after")) if schema else ()
         for field in (field for image in images for field in image["fields"]):

@@ -81,28 +81,6 @@ class FieldPosition:
     value: str = ""
 
 
-class SingleTable:
-    """A TableSource of one version; as a SchemaSource it has none (formats in JSON need none to be read)."""
-
-    def __init__(self, version: TableVersion) -> None:
-        self._version = version
-
-    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
-        return self._version if table.folded == self._version.table.id.folded else None
-
-    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
-        return None
-
-    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
-        raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="a table's definition")
-
-    def newest(self, subject: str) -> str | None:
-        return None
-
-    def id_of(self, subject: str, schema: str) -> SchemaId:
-        raise WireError("SCHEMA_NOT_FOUND", subject=subject)
-
-
 class SchemasInMemory:
     """A registry in memory, for what a message would be in another format: nothing is registered anywhere."""
 
@@ -120,6 +98,20 @@ class SchemasInMemory:
     def id_of(self, subject: str, schema: str) -> SchemaId:
         self._texts.append(schema)
         return len(self._texts)
+
+
+class SingleTable(SchemasInMemory):
+    """A TableSource of one version; as a SchemaSource it begins with none (formats in JSON need none to be read)."""
+
+    def __init__(self, version: TableVersion) -> None:
+        super().__init__()
+        self._version = version
+
+    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
+        return self._version if table.folded == self._version.table.id.folded else None
+
+    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
+        return None
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -185,10 +185,8 @@ class FileSchemas:
 
     def _shown(self, entry: RegisteredSchema) -> RegisteredSchema:
         """The entry with the types it refers to; as it is where they can't be had: its compilation says what lacks."""
-        if not entry.references:
-            return entry
         try:
-            return RegisteredSchema(entry.subject, entry.version, entry.id, self._text(entry))
+            return replace(entry, schema=self._text(entry), references=())
         except ValueError:
             return entry
 

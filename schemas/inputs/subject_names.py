@@ -20,12 +20,7 @@ class ByRecord:
 
     def __init__(self, schemas: SchemaSource, with_topic: bool) -> None:
         self._schemas, self._with_topic = schemas, with_topic
-
-    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
-        return self._schemas.by_id(schema_id, where, subject)
-
-    def newest(self, subject: str) -> str | None:
-        return self._schemas.newest(subject)
+        self.by_id, self.newest = schemas.by_id, schemas.newest
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
         topic, dash, field = subject.rpartition("-")

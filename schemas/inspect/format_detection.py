@@ -21,6 +21,7 @@ from ticdc_bridge.schemas.formats.debezium.auxiliary_messages import (
 )
 from ticdc_bridge.schemas.formats.debezium.connector import TIDB
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_field
+from ticdc_bridge.schemas.formats.open_protocol.frame import begins, split_key, split_value
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import is_likely_tso
 from ticdc_bridge.schemas.model.ports import SchemaId
@@ -59,7 +60,7 @@ def detect_format(
         return DetectedFormat(None, "a null value, and the key is neither framed Avro nor JSON")
     if not value:
         return DetectedFormat(None, with_body_name("", value))
-    if key is not None and key[:8] == (1).to_bytes(8, "big"):
+    if key is not None and begins(key):
         return _detect_open(key, value)
     is_timed = len(value) == 9 and is_likely_tso(int.from_bytes(value[1:], "big"))
     match value[0]:
@@ -178,19 +179,13 @@ def _detect_craft_or_avro_ddl(key: bytes | None, value: bytes) -> DetectedFormat
 # ---- Open
 def _detect_open(key: bytes, value: bytes) -> DetectedFormat:
     """Version 1, then length and body of each part; as many values as keys."""
-    keys, values = _fields(key, 8), _fields(value, 0)
-    if not keys or keys != values:
-        return DetectedFormat(None, "the key begins like Open Protocol's, but the lengths in key and value do not fit")
+    try:
+        split_value(value, len(split_key(key)))
+    except WireError as error:
+        if error.code != "TOO_LARGE":  # so says the decoder
+            details = "the key begins like Open Protocol's, but the lengths in key and value do not fit"
+            return DetectedFormat(None, details)
     return DetectedFormat("open", "version 1 and lengths of Open Protocol (open and open-tiflow are read alike)")
-
-
-def _fields(data: bytes, pos: int) -> int:
-    """How many length-prefixed parts fill the data, 0 where they don't."""
-    count = 0
-    while pos + 8 <= len(data):
-        pos += 8 + int.from_bytes(data[pos : pos + 8], "big")
-        count += 1
-    return count if pos == len(data) else 0
 
 
 # ---- JSON

@@ -225,10 +225,7 @@ class PlainDecoder:
         schema_id, format_ = fields.get("schema_id"), fields["format"]
         table, version = self._table(fields, message, id_, commit_ts, row)
         table = with_row_key(table, tuple(key), self._chosen)
-        entry = self._names.get(id(table))
-        if entry is None:
-            entry = self._names[id(table)] = table, names_of_columns(c.name for c in table.columns)
-        names, twice = entry[1]
+        names, twice = self._names.find(id(table), lambda: (table, names_of_columns(c.name for c in table.columns)))[1]
         if names and not all(name in table.by_name for r in (before, after) for name in r or ()):
             unclear = next((n for r in (before, after) for n in r or () if n in twice and n not in table.by_name), None)
             if unclear is not None:

@@ -157,17 +157,9 @@ def lines_file(location: str, options: Options, plain: bool, tables: TableSource
 Sink = MessageSink
 
 
-class _MessageLines:
-    def __init__(self, target: Path | Any) -> None:
-        self._lines = LineWriter(target)
-        self.close, self.abandon = self._lines.close, self._lines.abandon
-
-    def write(self, message: Message) -> None:
-        self._lines.write(message_line(message))
-
-    def write_text(self, line: str) -> None:
-        """A message as its finished line."""
-        self._lines.write_text(line)
+class _MessageLines(LineWriter):
+    def write(self, message: Message) -> None:  # type: ignore[override]
+        super().write(message_line(message))
 
 
 def message_sink(location: str, kafka: KafkaClient, rule: str | None = None) -> Sink:

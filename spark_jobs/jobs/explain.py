@@ -20,6 +20,7 @@ from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
+from ticdc_bridge.spark_jobs.pipeline.result import OP_NAMES
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
 
 _WIDTH, _LABEL = 100, 15
@@ -113,12 +114,9 @@ def _space_hex(data: str) -> str:
     return " ".join(data[i : i + 8] for i in range(0, len(data), 8))
 
 
-_OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
-
-
 def _event(event: dict[str, Any]) -> Iterator[str]:
     table = f"{event.get('db', '')}.{event.get('table', '')}".strip(".")
-    what = _OPS.get(event.get("op", ""), event["kind"])
+    what = OP_NAMES.get(event.get("op", ""), event["kind"])
     commit = "" if event.get("commit_ts") is None else f" at commit_ts {event['commit_ts']} = {event['commit_time']}"
     yield from _item("event", f"{what} {table}".rstrip() + (commit or ", no commit_ts"))
     if "query" in event:

@@ -38,7 +38,7 @@ from ticdc_bridge.schemas.plain.writer import plain_value
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.event_order import change_id, split_key_change
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, position_text
-from ticdc_bridge.spark_jobs.pipeline.result import Used, mismatch_warning
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Used, list_counts, mismatch_warning
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
 
 _BUCKETS = 64
@@ -103,9 +103,7 @@ class VerifyReport:
             yield f"repeated (the same change again) {self.repeated[0]} and {self.repeated[1]}: left out"
         if self.checksums:
             yield "checksums " + ", ".join(f"{name} {n}" for name, n in sorted(self.checksums.items()))
-        yield f"differences {self.kinds.total()}" + (
-            f" ({', '.join(f'{k} {n}' for k, n in sorted(self.kinds.items()))})" if self.kinds else ""
-        )
+        yield f"differences {self.kinds.total()}{list_counts(self.kinds)}"
         for difference in self.differences:
             yield "  " + " ".join(f"{name}={value}" for name, value in difference.items())
         if self.kinds.total() > len(self.differences):
@@ -207,12 +205,11 @@ def _read(compared: ComparedInput, spool: _Spool, report: VerifyReport, n: int) 
     decoder, ddl = LearningDecoder(compared.config).decoder, set[tuple[int | None, str]]()
     seen_ids: BoundedCache[bytes, bool] = BoundedCache(1_000_000)
     for item in compared.incoming:
-        message = item if isinstance(item, Message) else item[1]
+        message = item[1] if isinstance(item, tuple) else item
         report.messages += 1
-        result = decode_message(decoder, message, True) if isinstance(item, Message) else None
-        error = result.error if result else item[0]  # type: ignore[index]
-        if error is not None or result is None:
-            report.add("error", side=compared.name, at=position_text(message), code=error.code, detail=error.detail)  # type: ignore[union-attr]
+        result = MessageResult(error=item[0]) if isinstance(item, tuple) else decode_message(decoder, message, True)
+        if (error := result.error) is not None:
+            report.add("error", side=compared.name, at=position_text(message), code=error.code, detail=error.detail)
             continue
         report.checksums.update(outcome for outcome in result.checksums if outcome != "absent")
         for note in result.notes:

@@ -150,7 +150,9 @@ class TableColumns:
                 " deleted keys and the checkpoint too"
             )
             raise self.stopped(details)
-        self._create(table, steps)
+        columns = [self._lake_column(c) for c in table.columns if not c.virtual]
+        properties = {"bridge.table": str(self.settings.id), **_properties_of(self.settings, table, steps)}
+        self.lake_table.create([*columns, *self.kind.metadata], properties, *self._layout(table))
         return -1
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> int:
@@ -380,11 +382,6 @@ class TableColumns:
             self.lake_table.set_properties({_RENAMED: name})
         for between in (c for c in self.types() if c.startswith(_BETWEEN)):
             self.lake_table.rename(between, between.removeprefix(_BETWEEN))
-
-    def _create(self, table: Table, steps: list[SchemaChange]) -> None:
-        columns = [self._lake_column(c) for c in table.columns if not c.virtual]
-        properties = {"bridge.table": str(self.settings.id), **_properties_of(self.settings, table, steps)}
-        self.lake_table.create([*columns, *self.kind.metadata], properties, *self._layout(table))
 
     def _layout(self, table: Table) -> tuple[Sequence[str], Sequence[str]]:
         """The partition and the cluster columns of a new table. SetupError USAGE for one that it does not have."""

@@ -118,22 +118,22 @@ class Summary:
 
     def lines(self) -> list[str]:
         """The summary for people."""
-        rows = ", ".join(f"{name} {self.rows[op]}" for op, name in _OPS.items() if self.rows[op])
+        rows = ", ".join(f"{name} {self.rows[op]}" for op, name in OP_NAMES.items() if self.rows[op])
         lines = [f"messages in {self.messages}", f"rows {self.rows.total()}" + (f" ({rows})" if rows else "")]
         lines += [f"{kind} {count}" for kind, count in sorted(self.other.items())]
         lines.append(f"out {self.out}")
         lines += [f"skipped {kind} {count}" for kind, count in sorted(self.skipped.items())]
-        lines.append(f"errors {self.errors.total()}" + _list_counts(self.errors))
+        lines.append(f"errors {self.errors.total()}" + list_counts(self.errors))
         if self.dropped:
             lines.append(f"dropped {self.dropped} of the messages with errors (--on-error drop)")
         if self.held:
             lines.append(f"held back {self.held} above the watermark: they are not in the output")
         if self.checksums:
-            lines.append(f"checksums {self.checksums.total()}" + _list_counts(self.checksums))
+            lines.append(f"checksums {self.checksums.total()}" + list_counts(self.checksums))
         for (table, why), count in sorted(self.ways.items()):
             lines.append(f"{table} merged by Spark {count} ({why})" if why else f"{table} merged directly {count}")
         if self.flags:
-            lines.append(f"flags {self.flags.total()}" + _list_counts(self.flags))
+            lines.append(f"flags {self.flags.total()}" + list_counts(self.flags))
         lines += [
             f"set aside {name}: {counted(rows, 'change')} waiting: {why}"
             for name, (rows, why) in self.set_aside.items()
@@ -186,7 +186,7 @@ def mismatch_warning(text: str, count: int) -> str:
 _MOST_TABLES = 10
 _MOST_MISMATCHES, _OTHERS = 50, "more tables whose definitions do not describe their rows"
 _COUNTERS = ("rows", "other", "errors", "flags", "skipped", "checksums", "mismatches")
-_OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
+OP_NAMES = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 
 
 def kind_of(event: Event) -> str:
@@ -206,7 +206,8 @@ def skipped_kind(event: Event) -> str:
     return kind_of(event)
 
 
-def _list_counts(counts: Counter[str]) -> str:
+def list_counts(counts: Counter[str]) -> str:
+    """ " (name 3, other 1)", "" for none."""
     return f" ({', '.join(f'{name} {n}' for name, n in sorted(counts.items()))})" if counts else ""
 
 

@@ -28,7 +28,6 @@ class WatermarkBuffer(Generic[T]):
         self._held: list[tuple[int, int, int, list[T]]] = []
         self._resolved: dict[int | None, int] = {}
         self._partitions: set[int | None] = set()
-        self._number = 0
 
     def take(
         self, items: Iterable[T], marks: Sequence[EventOrder], partition: int | None, resolved: int | None
@@ -48,17 +47,13 @@ class WatermarkBuffer(Generic[T]):
                     self._summary.skipped["duplicate"] += 1
                     continue
                 self._seen.add(mark.id)
-            if not self._job.until_resolved:
+            if mark.commit_ts is None or not self._job.until_resolved:
+                if mark.is_row and self._job.until_resolved:
+                    details = "--until-resolved: a change has no commit_ts to compare with the watermark"
+                    raise SetupError("USAGE", details=details)
                 yield from entry
                 continue
-            if mark.commit_ts is None and mark.is_row:
-                details = "--until-resolved: a change has no commit_ts to compare with the watermark"
-                raise SetupError("USAGE", details=details)
-            if mark.commit_ts is None:
-                yield from entry
-                continue
-            self._number += 1
-            self._held.append((mark.commit_ts, mark.rank, self._number, entry))
+            self._held.append((mark.commit_ts, mark.rank, len(self._held), entry))
 
     def rest(self) -> Iterator[T]:
         """At the end: what all partitions' watermarks cover, by commit_ts. SetupError USAGE where none came."""

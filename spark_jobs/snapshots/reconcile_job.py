@@ -50,7 +50,7 @@ from ticdc_bridge.spark_jobs.snapshots.repair import repair_rows
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 from ticdc_bridge.spark_jobs.snapshots.source import CHUNK_ROWS, read_source
 from ticdc_bridge.spark_jobs.snapshots.stage import SnapshotTable, read_rows
-from ticdc_bridge.spark_jobs.snapshots.tidb_reader import TidbTable, literal
+from ticdc_bridge.spark_jobs.snapshots.tidb_reader import TidbServer, TidbTable, literal
 from ticdc_bridge.spark_jobs.streaming.lineage import edge
 from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
 from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics
@@ -175,9 +175,7 @@ class ReconciledTable:
         then = max(marks, default=-1)
         if since <= then and self.tso - then < _RECENT:
             with suppress(SetupError):  # TiDB has removed the rows of that time
-                (table,) = replace(source.server, tso=then).tables([source.table.id], source.chunk_rows)
-                if table.table == source.table:
-                    self._source, self._now = table, then
+                self._move_to(source, replace(source.server, tso=then))
 
     def find(self) -> tuple[Checked, Iterable[Row]]:
         """What is found and stays until --wait has passed, and these rows of LakeRows.differences."""
@@ -212,12 +210,16 @@ class ReconciledTable:
 
     def _go_on(self) -> None:
         """At the newest TSO from now on; a dump has its own. SetupError STOPPED where the table is another one then."""
-        if isinstance(self._source, TidbTable):
-            newest = self._source.server.newest()
-            (table,) = newest.tables([self._source.table.id], self._source.chunk_rows)
-            if table.table != self._source.table:
-                raise self.lake.target.columns.stopped("its definition was changed meanwhile: reconcile again")
-            self._source, self._now = table, newest.tso
+        source = self._source
+        if isinstance(source, TidbTable) and not self._move_to(source, source.server.newest()):
+            raise self.lake.target.columns.stopped("its definition was changed meanwhile: reconcile again")
+
+    def _move_to(self, source: TidbTable, server: TidbServer) -> bool:
+        """The table at the server's TSO from now on; False where it is another one then."""
+        (table,) = server.tables([source.table.id], source.chunk_rows)
+        if table.table == source.table:
+            self._source, self._now = table, server.tso
+        return table.table == source.table
 
     # ---- all rows
     def _compare(self) -> tuple[Checked, Iterable[Row]]:

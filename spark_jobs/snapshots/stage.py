@@ -108,12 +108,10 @@ class SnapshotTable(ABC):
 
     def position(self, file: int, line: int) -> dict[str, str | int]:
         """Where a row stands, for people; {} where its key alone tells it."""
-        del file, line
         return {}
 
     def obstacles(self, rows: int) -> list[str]:
         """What stands against a load of so many rows of the source, a sentence each."""
-        del rows
         return []
 
 

@@ -106,5 +106,5 @@ def apply_view(events: DataFrame, config: CodecConfig) -> DataFrame:
         F.expr(typed_row(name, table)).cast(row).alias(name) if name in BINARY else F.col(name)
         for name in events.columns
     ]
-    counted = events.observe(metric("other_tables", table.id), F.count(F.when(~is_kept, 1)).alias("rows"))
-    return typed_view(counted.where(is_kept).select(*columns), config)
+    kept = leave_out(events, metric("other_tables", table.id), F.when(~is_kept, "other"), {"other": "rows"})
+    return typed_view(kept.select(*columns), config)

@@ -125,8 +125,10 @@ def _is_behind(error: BaseException | None, *kinds: type[Exception]) -> bool:
     return False
 
 
+WORKER_DIED = "Python worker exited unexpectedly"
+"""In Spark's text where a Python worker was killed, as often as Spark tries a task."""
 _STOPPED = {
-    "Python worker exited unexpectedly": "a Python worker died as often as its task was tried (out of memory?)",
+    WORKER_DIED: "a Python worker died as often as its task was tried (out of memory?)",
     "ExecutorLostFailure": "executors were lost as often as their tasks were tried",
     "OutOfMemoryError": "a JVM has too little memory (spark.driver.memory, spark.executor.memory)",
     "No space left on device": "a disk is full",

@@ -1,8 +1,9 @@
 """DataFrames with Kafka's columns: from message files and from Kafka."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.clients.kafka import TopicChoice
@@ -76,22 +77,14 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     for name, kinds in _TAKEN.items():
         if not have.get(name, "void").startswith((*kinds, "void")):
             raise SetupError("USAGE", details=f"column {name}: Kafka's is {_TYPES[name]}, not {have[name]}")
-    columns: list[Column] = []
-    for name in KAFKA_COLUMNS:
-        if name == "headers":
-            if name in have:
-                column = F.col(name)
-                if have[name] == _SWAPPED:  # a cast goes by place, not by name
-                    column = F.transform(column, lambda h: F.struct(h["key"], h["value"]))
-                columns.append(column.cast(_TYPES[name]).alias(name))
-        else:
-            column = F.col(name) if name in have else F.lit(None)
-            column = F.timestamp_millis(column) if have.get(name) == "bigint" and name == "timestamp" else column
-            column = column.cast(_TYPES[name])
-            if name == "timestamp" and name in have:  # -1 is Kafka's word for none, which Spark takes for a time
-                column = F.when(column >= F.timestamp_millis(F.lit(0)), column)
-            columns.append(column.alias(name))
-    return messages.select(*columns)
+    names = (name for name in KAFKA_COLUMNS if name != "headers" or name in have)
+    columns = {name: F.col(name) if name in have else F.lit(None) for name in names}
+    if "timestamp" in have:  # -1 is Kafka's word for none, which Spark takes for a time
+        time = F.timestamp_millis("timestamp") if have["timestamp"] == "bigint" else F.col("timestamp")
+        columns["timestamp"] = F.when(time >= F.timestamp_millis(F.lit(0)), time)
+    if have.get("headers") == _SWAPPED:  # a cast goes by place, not by name
+        columns["headers"] = F.transform("headers", lambda h: F.struct(h["key"], h["value"]))
+    return messages.select(*(column.cast(_TYPES[name]).alias(name) for name, column in columns.items()))
 
 
 def kinds_of(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
@@ -111,13 +104,10 @@ def _untyped_columns(path: str) -> set[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = path_of(path)
-    try:
-        if not file.is_file():
-            return set()
-    except SetupError:  # a store that Spark alone has the keys of
-        return set()
-    return {field.name for field in pq.read_schema(arrow_source(file)) if pa.types.is_null(field.type)}
+    with suppress(SetupError):  # a store that Spark alone has the keys of
+        if (file := path_of(path)).is_file():
+            return {field.name for field in pq.read_schema(arrow_source(file)) if pa.types.is_null(field.type)}
+    return set()
 
 
 # Records that Spark takes from its consumer at a time. By default they are 500, which costs a sixth of the CPU of

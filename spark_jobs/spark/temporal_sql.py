@@ -57,15 +57,9 @@ def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
 
 
 def _row(view: TableView, image: str, typed: list[TableColumn], certain: bool) -> list[Column]:
-    numbers = {c.name: n for n, c in enumerate(typed)}
-    out = []
-    for column in view.table.columns:
-        if column.virtual:
-            continue
-        name = column.name
-        value = F.col(f"{_IMAGES[image]}{numbers[name]}") if name in numbers else F.col(image)[name]
-        out.append(value.alias(name, metadata=metadata_of(column, certain)))
-    return out
+    casts = {c.name: F.col(f"{_IMAGES[image]}{n}") for n, c in enumerate(typed)}
+    columns = [c for c in view.table.columns if not c.virtual]
+    return [casts.get(c.name, F.col(image)[c.name]).alias(c.name, metadata=metadata_of(c, certain)) for c in columns]
 
 
 # ---- text → Spark's types, NULL for what they can't hold

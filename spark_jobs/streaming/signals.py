@@ -2,8 +2,8 @@
 
 import signal
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ticdc_bridge.clients.http import stop_requested
@@ -12,30 +12,26 @@ GRACE = 20.0
 """Seconds that the running micro-batch has to end by itself."""
 
 
-class StopOnSignal:
-    """SIGTERM and Ctrl-C call `stop` while this is entered, in the main thread. ended: set when this is left."""
+@contextmanager
+def stop_on_signal(stop: Callable[[int], None], ended: threading.Event) -> Iterator[None]:
+    """SIGTERM and Ctrl-C call `stop` meanwhile, in the main thread. ended: set at the end."""
+    handlers, stops = dict[int, Any](), list[threading.Thread]()
 
-    def __init__(self, stop: Callable[[int], None], ended: threading.Event) -> None:
-        self._stop, self._ended = stop, ended
-        self._before: dict[int, Any] = {}
-        self._stops: list[threading.Thread] = []
-
-    def __enter__(self) -> None:
-        stop_requested.clear()
-        with suppress(ValueError):
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, _frame: object) -> None:
+    def on_signal(number: int, _frame: object) -> None:
         # In a thread: the main one is waiting for an answer on its connection to the JVM.
-        stop = threading.Thread(target=self._stop, args=(number,), daemon=True)
-        self._stops.append(stop)
-        stop.start()
+        stops.append(threading.Thread(target=stop, args=(number,), daemon=True))
+        stops[-1].start()
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        for stop in self._stops:
-            stop.join(GRACE)
+    stop_requested.clear()
+    with suppress(ValueError):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            handlers[number] = signal.signal(number, on_signal)
+    try:
+        yield
+    finally:
+        ended.set()
+        for caught, handler in handlers.items():
+            signal.signal(caught, handler)
+        for thread in stops:
+            thread.join(GRACE)
         stop_requested.clear()  # what this process does next may wait again

@@ -40,7 +40,7 @@ from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.kafka_source import KafkaSource
 from ticdc_bridge.spark_jobs.streaming.metrics import LOOPBACK, JobMetrics
 from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
-from ticdc_bridge.spark_jobs.streaming.signals import GRACE, StopOnSignal
+from ticdc_bridge.spark_jobs.streaming.signals import GRACE, stop_on_signal
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 from ticdc_bridge.spark_jobs.streaming.stages import BatchResult
 
@@ -156,7 +156,7 @@ class _RunningStream:
     def run_until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
         pause, deaths = _PAUSE, 0
-        with StopOnSignal(self._stop, self._ended):
+        with stop_on_signal(self._stop, self._ended):
             while not self._stopping.is_set():
                 began, batches, self._crashed = time.monotonic(), self._batches, None
                 error = self._run_once()
@@ -175,7 +175,7 @@ class _RunningStream:
                 if (stopped := _lasting_error(self._crashed or error, str(self._source.topics))) is not None:
                     raise stopped
                 cause, text = self._crashed or error, errors.shorten_message(error)
-                if "Python worker exited unexpectedly" in str(cause) or errors.is_conflict(cause):
+                if errors.WORKER_DIED in str(cause) or errors.is_conflict(cause):
                     deaths = 1 if self._batches > batches else deaths + 1
                     if deaths < _DEATHS:
                         continue

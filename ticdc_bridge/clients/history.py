@@ -163,15 +163,12 @@ class HistoryTables(HttpClient):
             except WireError as broken:
                 error = broken
         key = (table, columns, commit_ts is None, *map(id, candidates))
-        entry = self._cache.fits.get(key)
-        if entry is None:
-            entry = self._cache.fits[key] = (
-                candidates,
-                TableDefinitions(candidates).sanitised(table, columns, commit_ts),
-            )
-        if entry[1] is None and error is not None:
+        _, fit = self._cache.fits.find(
+            key, lambda: (candidates, TableDefinitions(candidates).sanitised(table, columns, commit_ts))
+        )
+        if fit is None and error is not None:
             raise error
-        return entry[1]
+        return fit
 
     def with_columns(self, table: TableId, columns: tuple[str, ...]) -> list[TableVersion]:
         """As schemas.model.ports.TableVersions has it."""

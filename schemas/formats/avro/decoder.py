@@ -82,10 +82,7 @@ class DefinitionsOfRecords:
 
     def _join(self, record: RecordReader, keys: tuple[str, ...], version: TableVersion) -> Joined:
         key = id(record), keys, id(version)
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._entries[key] = record, version, _compare(record, keys, version, self._options)
-        return entry[2]
+        return self._entries.find(key, lambda: (record, version, _compare(record, keys, version, self._options)))[2]
 
 
 def _agreed(record: RecordReader, versions: list[TableVersion]) -> TableVersion | None:
@@ -312,10 +309,7 @@ class AvroDecoder:
         return event
 
     def _table(self, record: RecordReader, keys: tuple[str, ...]) -> Table:
-        entry = self._tables.get((id(record), keys))
-        if entry is None:
-            entry = self._tables[id(record), keys] = record, Table.keyed(record.id, record.columns, keys)
-        return entry[1]
+        return self._tables.find((id(record), keys), lambda: (record, Table.keyed(record.id, record.columns, keys)))[1]
 
 
 class NewestRecords:

@@ -8,6 +8,7 @@ lengths of nullable chunks are zig-zag, length -1 is NULL, the first size table 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
@@ -96,11 +97,7 @@ def read_varints(data: bytes, pos: int, end: int, count: int) -> tuple[list[int]
 def read_delta_uvarints(data: bytes, pos: int, end: int, count: int) -> tuple[list[int], int]:
     """The first number, then differences modulo 2^64."""
     deltas, pos = read_uvarints(data, pos, end, count)
-    numbers, number = [], 0
-    for delta in deltas:
-        number = (number + delta) & MASK
-        numbers.append(number)
-    return numbers, pos
+    return [number & MASK for number in accumulate(deltas)], pos
 
 
 def read_delta_varints(data: bytes, pos: int, end: int, count: int) -> tuple[list[int], int]:

@@ -95,7 +95,7 @@ def connect_schema(of: SchemaType, field: SchemaField | None = None) -> dict[str
     present = of.value_type
     props = present.props
     out: dict[str, Any] = {"type": _attribute_text(props.get("connect.type", _CONNECT_TYPES[present.kind]))}
-    out["optional"] = of.is_optional
+    out["optional"] = of.kind == "union"
     if present.kind == "record":
         out["fields"] = [connect_schema(f.type, f) for f in present.fields]
     elif present.kind == "array":

@@ -366,9 +366,7 @@ class DebeziumDecoder:
         return tuple(payload)
 
     def _schema_of(self, rest: str) -> dict[str, Any] | None:
-        if rest not in self._schemas:
-            self._schemas[rest] = schema_of(rest)
-        return self._schemas[rest]
+        return self._schemas.find(rest, lambda: schema_of(rest))
 
 
 # ---------------------------------------------------------------------------------- encoder

@@ -252,9 +252,7 @@ class OpenRowReader:
         op, after, before, unnamed = images(document)
         marked = _unmark(after, before) if replaced else ()
         shape = (key.table, version.commit_ts if version else None, after[0], before[0])
-        layout = self._layouts.get(shape)
-        if layout is None:
-            layout = self._layouts[shape] = self._compile(key.table, version, after[0], before[0])
+        layout = self._layouts.find(shape, lambda: self._compile(key.table, version, after[0], before[0]))
         new = None if op == "d" else _read(layout.after, after[1])
         old = None if op == "c" else _read(layout.before, before[1])
         event = self._event(key, op, layout, new, old)

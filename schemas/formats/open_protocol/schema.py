@@ -57,12 +57,9 @@ def describe(
         flagless = {cell.name for cell in cells if cell.flags is None}
         columns = tuple(_merge_column(c, by_name.get(c.name), c.name not in flagless) for c in version.table.columns)
         table = replace(version.table, columns=columns)
-    odd: dict[str, list[int | bool | None]] = {}
     derived = derived_keys(table)
-    for cell in cells:
-        if cell != cell_of(table.by_name[cell.name], derived.get(cell.name, 0)):
-            odd[cell.name] = [cell.code, cell.handle, cell.flags]
-    return DescribedTable(table, odd, version, mismatch)
+    own = (cell for cell in cells if cell != cell_of(table.by_name[cell.name], derived.get(cell.name, 0)))
+    return DescribedTable(table, {c.name: [c.code, c.handle, c.flags] for c in own}, version, mismatch)
 
 
 def _column(cell: ColumnHeader) -> Column:

@@ -80,10 +80,9 @@ class AvroPlan:
             return None
         table = newest_of(versions.values, missing)
         writers = (*versions.keys, *versions.values)
-        refused = []  # rows of these have no certain place in the newest columns
-        for writer in writers:
-            if unclear := same_columns(Table(table.id, writer.record.columns), table).unclear:
-                refused.append((writer.entry, WireError("TYPE_UNKNOWN", column=unclear[0], details=unclear[1])))
+        pairs = ((w.entry, same_columns(Table(table.id, w.record.columns), table).unclear) for w in writers)
+        # Rows of these have no certain place in the newest columns.
+        refused = [(e, WireError("TYPE_UNKNOWN", column=why[0], details=why[1])) for e, why in pairs if why]
         ids_refused = {entry.id for entry, _ in refused}
         keys, values = (
             tuple(w for w in some if w.entry.id not in ids_refused) for some in (versions.keys, versions.values)
@@ -133,10 +132,8 @@ class AvroPlan:
         header, of_others = F.substring(F.coalesce("value", "key"), 1, 5), F.lit(False)
         if self.others:
             of_others = header.isin(*map(F.lit, self.others)) & ~_named_by_headers(messages)
-        counted = messages.withColumn("_theirs", F.coalesce(of_others, F.lit(False)))
-        count = F.count(F.when(F.col("_theirs"), 1)).alias("rows")
-        counted = counted.observe(metric("other_tables", self.table.id), count)
-        return counted.where(~F.col("_theirs")).drop("_theirs")
+        marked = messages.withColumn("_kind", F.when(of_others, "other"))
+        return leave_out(marked, metric("other_tables", self.table.id), F.col("_kind"), {"other": "rows"}).drop("_kind")
 
     def _of_their_topics(self) -> Column:
         """Whether a message's topic is one that the schemas are registered for: of others their ids may mean another

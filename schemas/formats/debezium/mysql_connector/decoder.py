@@ -125,9 +125,7 @@ class TopicMemory:
             self._deleted[topic, message.key] = True
         elif self._deleted:
             self._deleted.pop((topic, message.key), None)
-        rows = self._topics.get(topic)
-        if rows is None:
-            rows = self._topics[topic] = TopicRows(set())
+        rows = self._topics.find(topic, lambda: TopicRows(set()))
         if len(rows.tables) < 2:
             rows.tables.add(event.table.id)
         rows.null_deletes, rows.untimed = null_deletes, event.untimed
