@@ -170,7 +170,7 @@ def test_versions_become_the_newest_ones_columns() -> None:
         assert found[0]["after"]["f"] == ("x" if missing == "default" else None)
         assert found[1]["after"]["n"] == -7
         assert found[4]["before"] == {"id": 1, "n": None, "d": None, "f": None, "y": None}
-        assert found[5]["error"]["code"] == "INVALID_VALUE"
+        assert found[5]["error"]["code"] == "MALFORMED"
 
 
 def test_another_table_and_a_message_of_no_topic() -> None:

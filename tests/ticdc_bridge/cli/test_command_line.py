@@ -101,7 +101,6 @@ WORDS = {
     "--in": {"--file", "--from"}, "--out": {"--dir"}, "--registry": {"--service"}, "--to-registry": {"--to"},
     "--against": {"--compare-with"}, "--registry-wait": {"--wait"}, "--format-out": {"--format"},
     "--to-options": {"--options"}, "--to": {"--format"},
-    "--time": {"--commit-ts"},
 }  # fmt: skip
 # Where a word of these stands alone it means something else: a format, the tables chosen, a file of options, a time.
 ALONE = {"--from", "--to", "--format", "--tables", "--file", "--wait"}
