@@ -17,7 +17,7 @@ _FOR_ALL = Body("testCompatibilityForSubject", _ENTITY, SCHEMA)
 
 @router.declare("POST", needs=KNOWN, query=("normalize", "verbose"), body=_FOR_ALL)
 @router.declare("POST", "/{version}", needs=KNOWN, query=("normalize", "verbose"), body=_FOR_VERSION)
-def check(call: Called) -> Response:
+def check_compatibility(call: Called) -> Response:
     """With verbose=true an invalid schema is an answer, not an error."""
     verbose, normalize = call.flag("verbose"), call.flag("normalize")
     version = version_number(call.segment("version")) if "version" in call.request.path_params else None

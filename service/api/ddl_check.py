@@ -62,7 +62,7 @@ FIELDS: Final[Fields] = {
 
 
 @router.declare("POST", needs=HISTORY, body=Body("dryRun", "DryRunRequest", FIELDS))
-def dry_run(call: Called) -> Response:
+def check_ddl(call: Called) -> Response:
     from ticdc_bridge.service.ddl_check.request import answer_request
 
     services = call.services

@@ -61,7 +61,7 @@ def _time(call: ApiCall, name: str) -> int | None:
 
 
 @router.declare("GET", "/changefeeds", needs=HISTORY, query=("db", _TABLE))
-def changefeeds(call: Called) -> Response:
+def list_changefeeds(call: Called) -> Response:
     """All of them; with `db` and `table` those that know this table."""
     history, table = call.services.history, (call.text("db"), call.text("table"))
     with call.registry.store.read():
@@ -71,7 +71,7 @@ def changefeeds(call: Called) -> Response:
 
 
 @router.declare("GET", "/tables", needs=HISTORY, query=("changefeed", "db", _NAME, *PAGE))
-def tables(call: Called) -> Response:
+def list_tables(call: Called) -> Response:
     history, (offset, limit) = call.services.history, call.page_limits()
     with call.registry.store.read():
         feed = history.changefeed(changefeed_of(call))
@@ -82,7 +82,7 @@ def tables(call: Called) -> Response:
 
 
 @router.declare("GET", "/ddl", needs=HISTORY, query=("changefeed", _FROM, _TO, "db", _TABLE, *PAGE))
-def ddl(call: Called) -> Response:
+def list_ddl(call: Called) -> Response:
     history, (offset, limit) = call.services.history, call.page_limits()
     names = (call.text("db") or None, call.text("table") or None)
     with call.registry.store.read():
@@ -92,7 +92,7 @@ def ddl(call: Called) -> Response:
 
 
 @router.declare("GET", "/drift", needs=HISTORY, query=("changefeed", "db", _TABLE, _REGISTRY, *PAGE))
-def drift(call: Called) -> Response:
+def list_drift(call: Called) -> Response:
     """Contradictions of the history, and the registry's newest schemas that no version gives."""
     history, (offset, limit) = call.services.history, call.page_limits()
     names = (call.text("db") or None, call.text("table") or None)
@@ -107,7 +107,7 @@ def drift(call: Called) -> Response:
 
 
 @router.declare("GET", "/{db}/{table}/versions", needs=HISTORY, query=(*_OF_TABLE, _NEWEST, *PAGE), answers=_UNKNOWN)
-def versions(call: Called) -> Response:
+def list_table_versions(call: Called) -> Response:
     history, (offset, limit) = call.services.history, call.page_limits()
     db, table, newest = call.segment("db"), call.segment("table"), call.flag("newest")
     with call.registry.store.read():
@@ -146,7 +146,7 @@ def _derive_schemas(call: ApiCall, row: TableVersionRow) -> TableSchemas:
 
 
 @router.declare("GET", "/{db}/{table}/at/{when}", needs=HISTORY, query=(*_OF_TABLE, _INCLUSIVE), answers=_UNKNOWN)
-def at(call: Called) -> Response:
+def get_table_at(call: Called) -> Response:
     """The version that a row with this commit_ts has; with inclusive=true, what the table is just after it."""
     db, table, ts = call.segment("db"), call.segment("table"), tso_of(call.segment("when"))
     history, inclusive = call.services.history, call.flag("inclusive")
@@ -213,7 +213,7 @@ _MOST_TABLES: Final = 10_000
 
 
 @router.declare("GET", "/trackers", needs=HISTORY)
-def trackers(call: Called) -> Response:
+def list_trackers(call: Called) -> Response:
     """Each with its progress; `findings` is null where the changefeed's own settings were not given."""
     with call.registry.store.read():
         feeds = call.services.history.changefeeds() if call.services.changefeeds else []
@@ -260,7 +260,7 @@ _BOTH_INCLUSIVE: Final = Parameter("inclusive", "Include DDL with exactly these 
 @router.declare(
     "GET", "/diff", needs=HISTORY, query=("changefeed", _START, _END, "db", _TABLE_AT_ANY_TIME, _BOTH_INCLUSIVE, *PAGE)
 )
-def differences(call: Called) -> Response:
+def list_differences(call: Called) -> Response:
     """Tables created, dropped, renamed and changed between the versions that rows have at two times."""
     db, table = call.text("db") or None, call.text("table") or None
     start = _time(call, "from")
@@ -281,7 +281,7 @@ def differences(call: Called) -> Response:
     needs=HISTORY,
     query=("changefeed", _FORMAT, _AT, "db", _TABLE_AT_ANY_TIME, _BOTH_INCLUSIVE, "ddl_time_zone"),
 )
-def export(call: Called) -> Response:
+def export_tables(call: Called) -> Response:
     """Tables as SQL that TiDB runs, or as the JSON lines of all versions; what is left out, the text says."""
     form = _FORMS.get(call.text("format", "sql"))
     if form is None:

@@ -73,7 +73,7 @@ async def _ask_kafka(
 
 
 @router.declare("GET", "/topics", needs=MESSAGES, query=(_NAME, _LETTERS, *PAGE))
-async def topics(call: Called) -> Response:
+async def list_topics(call: Called) -> Response:
     """Topics by name, each with its partitions and how many offsets it has."""
     from ticdc_bridge.service.registry.lineage import dead_letter_topics
 
@@ -94,7 +94,7 @@ _WINDOW: Final = (_COUNT, _PARTITION, _BEFORE, _TIME, _KEY)
 
 
 @router.declare("GET", "/topics/{topic}/messages", needs=MESSAGES, query=(*_WINDOW, _FORMAT, "changefeed"))
-async def messages(call: Called) -> Response:
+async def list_messages(call: Called) -> Response:
     """The last messages of a topic, the newest first, decoded, each with its table's version or why it can't be read.
 
     `older` is the `before` of the next page; null where there is none.
@@ -159,7 +159,7 @@ def _changefeed_of(call: ApiCall, topic: str) -> str | None:
 
 
 @router.declare("GET", "/topics/{topic}/messages/{partition}/{offset}", needs=MESSAGES)
-async def message(call: Called) -> Response:
+async def get_message(call: Called) -> Response:
     """One message by its place, as a line of a message file."""
     from ticdc_bridge.schemas.inputs.message_lines import message_line
 
@@ -176,7 +176,7 @@ def _number(call: ApiCall, name: str) -> int:
 
 
 @router.declare("GET", "/topics/{topic}/dead-letters", needs=MESSAGES)
-async def dead_letters(call: Called) -> Response:
+async def list_dead_letters(call: Called) -> Response:
     """The dead letters of a topic by reason; `ends` names the messages that a replay may be limited to."""
     from ticdc_bridge.service.api.decoded_messages import count_reasons
 
@@ -201,7 +201,7 @@ _REPLAY: Final[Mapping[str, Kind]] = {
 
 
 @router.declare("POST", "/topics/{topic}/replay", needs=ADMIN, body=Body("replay", "ReplayRequest", _REPLAY))
-async def replay(call: Called) -> Response:
+async def replay_dead_letters(call: Called) -> Response:
     """Sends the dead letters of a topic again to where they came from; a dry run, unless `dry_run` is false."""
     from ticdc_bridge.schemas.inputs.replay import LetterFilter
     from ticdc_bridge.service.api.decoded_messages import replay_letters

@@ -32,13 +32,13 @@ _FILTERS = (
 
 
 @router.declare("POST", needs=HISTORY, body=_BODY)
-def post(call: Called) -> Response:
+def record_edges(call: Called) -> Response:
     """Keep the edges of one run of a job; answers how many edges were kept."""
     return call.answer({"edges": lineage.record(call.registry, call.body)})
 
 
 @router.declare("GET", needs=HISTORY, query=(*_FILTERS, *PAGE))
-def get(call: Called) -> Response:
+def list_edges(call: Called) -> Response:
     """The edges, by `job`, `topic`, `table` and `subject` where they are given."""
     filters = {name: call.text(name) for name in ("job", "topic", "table", "subject")}
     return call.answer(call.page(lineage.edges_of(call.registry, **filters)))

@@ -26,7 +26,7 @@ _MAX_ID = Parameter("fetchMaxId", "The answer also says the highest id")
 
 
 @router.declare("GET", "/types", needs=KNOWN)
-async def types(call: Called) -> Response:
+async def list_schema_types(call: Called) -> Response:
     """Only what can be registered."""
     return call.answer(list(KINDS))
 
@@ -34,7 +34,7 @@ async def types(call: Called) -> Response:
 @router.declare(
     "GET", needs=KNOWN, query=("subjectPrefix", "deleted", _LATEST_ONLY, _ALIASES, _RULE_TYPE, *_ASSOCIATED, *PAGE)
 )
-def search(call: Called) -> Response:
+def list_schemas(call: Called) -> Response:
     lifecycles = call.texts("lifecycle")
     if not {"NONE", "STRONG", "WEAK"}.issuperset(lifecycles):
         raise RegistryError("ROUTE_NOT_FOUND")
@@ -55,35 +55,35 @@ def search(call: Called) -> Response:
 
 
 @router.declare("GET", "/ids/{id}", needs=KNOWN, query=("subject", _MAX_ID, *SCHEMA_FORM), cacheable=True)
-def get(call: Called) -> Response:
+def get_schema(call: Called) -> Response:
     stored = by_id(call)
     max_id = schemas.max_id(call.registry, context_of(stored.subject)) if call.flag("fetchMaxId") else None
     return call.answer(responses.by_id(stored, view_of_query(call, stored), max_id=max_id))
 
 
 @router.declare("GET", "/ids/{id}/schema", needs=KNOWN, query=("subject", "format"), cacheable=True)
-def get_text(call: Called) -> Response:
+def get_schema_text(call: Called) -> Response:
     return call.raw(text_of_query(call, by_id(call)))
 
 
 @router.declare("GET", "/ids/{id}/subjects", needs=KNOWN, query=("subject", "deleted", *PAGE))
-def subjects(call: Called) -> Response:
+def list_subjects_of_schema(call: Called) -> Response:
     return call.answer([subject for subject, _ in call.page(holders(call))])
 
 
 @router.declare("GET", "/ids/{id}/versions", needs=KNOWN, query=("subject", "deleted", *PAGE))
-def versions(call: Called) -> Response:
+def list_versions_of_schema(call: Called) -> Response:
     return call.answer([{"subject": subject, "version": version} for subject, version in call.page(holders(call))])
 
 
 @router.declare("GET", "/guids/{guid}", needs=KNOWN, query=("format",))
-def by_guid(call: Called) -> Response:
+def get_schema_by_guid(call: Called) -> Response:
     stored = schemas.by_guid(call.registry, call.segment("guid"))
     return call.answer(responses.by_guid(stored, view_of_query(call, stored)))
 
 
 @router.declare("GET", "/guids/{guid}/ids", needs=KNOWN)
-def ids_of_guid(call: Called) -> Response:
+def list_ids_of_guid(call: Called) -> Response:
     ids = schemas.ids_of_guid(call.registry, call.segment("guid"))
     return call.answer([{"context": context, "id": number} for context, number in ids])
 

@@ -24,9 +24,9 @@ def list_contexts(call: Called) -> Response:
 
 
 @contexts_router.declare("GET", "/{context}", needs=KNOWN)
-async def root_of_context(call: Called) -> Response:
-    """As `root`, so that TiCDC takes `http://HOST/contexts/.ctx` as a registry of its own."""
-    return await root(call)
+async def show_root_of_context(call: Called) -> Response:
+    """As `show_root`, so that TiCDC takes `http://HOST/contexts/.ctx` as a registry of its own."""
+    return await show_root(call)
 
 
 @contexts_router.declare("DELETE", "/{context}", needs=DELETE, answers={204: "Done"})
@@ -41,13 +41,13 @@ _SECONDS: Final = 2.0
 
 
 @health_router.declare("GET", "/live")
-async def live() -> Response:
+async def show_liveness() -> Response:
     """200 as long as the process answers at all."""
     return Response(compact({"status": "live"}), media_type="application/json")
 
 
 @health_router.declare("GET", "/ready")
-async def ready(request: Request) -> Response:
+async def check_readiness(request: Request) -> Response:
     """200 if the store can be read and written, else its error (500); within seconds, also if it does not answer.
 
     A file for access that got broken is no outage, but said.
@@ -66,7 +66,7 @@ _CLUSTERS: Final = {"kafka-cluster": "", "schema-registry-cluster": "schema-regi
 
 @router.declare("GET", "/")
 @router.declare("POST", "/")
-async def root(call: Called) -> Response:
+async def show_root(call: Called) -> Response:
     """Exactly `{}`: TiCDC compares the two bytes before it starts. STORE_FAILED where a file can't be written.
 
     TiCDC then refuses to create the changefeed, in place of stopping it at the first schema.
@@ -76,21 +76,21 @@ async def root(call: Called) -> Response:
 
 
 @router.declare("GET", "/v1/metadata/id")
-async def metadata_id(call: Called) -> Response:
+async def show_cluster_id(call: Called) -> Response:
     return call.answer({"scope": {"path": [], "clusters": _CLUSTERS}})
 
 
 @router.declare("GET", "/v1/metadata/version")
-async def metadata_version(call: Called) -> Response:
+async def show_version(call: Called) -> Response:
     return call.answer({"version": f"{call.services.profile}.0.0-ticdc-bridge", "commitId": ""})
 
 
 @router.declare("GET", "/v1/metadata/deployment")
-async def deployment(call: Called) -> Response:
+async def show_deployment(call: Called) -> Response:
     return call.answer({"attributes": []})
 
 
 @router.declare("GET", "/associations/subjects/{name}")
-async def associations(call: Called) -> Response:
+async def list_associations(call: Called) -> Response:
     """Nothing is ever associated here. The other paths of associations are not there."""
     return call.answer([])

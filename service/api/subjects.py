@@ -39,7 +39,7 @@ def list_subjects(call: Called) -> Response:
 @router.declare(
     "POST", "/{subject}", needs=KNOWN, query=("normalize", "deleted", "format"), body=_LOOK_UP, cacheable=True
 )
-def look_up(call: Called) -> Response:
+def look_up_schema(call: Called) -> Response:
     normalize, deleted = call.flag("normalize"), call.flag("deleted")
     new = new_schema(call.body)
     match = registry_register.lookup(call.registry, call.subject, new, normalize=normalize, deleted=deleted)
@@ -52,7 +52,7 @@ def delete_subject(call: Called) -> Response:
 
 
 @router.declare("GET", "/{subject}/metadata", needs=KNOWN, query=(_KEY, _VALUE, "deleted", "format"))
-def get_by_metadata(call: Called) -> Response:
+def get_version_by_metadata(call: Called) -> Response:
     """The latest version with all the properties that `key` and `value` (in pairs) name."""
     properties = dict(zip(call.texts("key"), call.texts("value"), strict=False))
     stored = subjects.with_properties(call.registry, call.subject, properties, deleted=call.flag("deleted"))
@@ -76,7 +76,7 @@ def list_versions(call: Called) -> Response:
 @router.declare(
     "POST", "/{subject}/versions", needs=WRITE, query=("normalize", _FORCE, "format"), body=_REGISTER, cacheable=True
 )
-def register(call: Called) -> Response:
+def register_schema(call: Called) -> Response:
     normalize, force = call.flag("normalize"), call.flag("force")
     registration = registry_register.register(
         call.registry, call.subject, new_schema(call.body), normalize=normalize, force=force
@@ -91,12 +91,12 @@ def get_version(call: Called) -> Response:
 
 
 @router.declare("GET", f"{_VERSION}/schema", needs=KNOWN, query=("deleted", "format"), cacheable=True)
-def get_text(call: Called) -> Response:
+def get_version_text(call: Called) -> Response:
     return call.raw(text_of_query(call, version_of(call)))
 
 
 @router.declare("POST", f"{_VERSION}/tags", needs=WRITE, body=_TAG)
-def tag(call: Called) -> Response:
+def tag_version(call: Called) -> Response:
     """Register a version again, as the next one, with other tags in it."""
     version = version_number(call.segment("version"))
     registration = registry_register.tag(call.registry, call.subject, version, tag_request(call.body))
@@ -104,7 +104,7 @@ def tag(call: Called) -> Response:
 
 
 @router.declare("GET", f"{_VERSION}/referencedby", needs=KNOWN, query=("deleted", *PAGE))
-def referenced_by(call: Called) -> Response:
+def list_referencing_ids(call: Called) -> Response:
     subject, version = call.subject, version_number(call.segment("version"))
     return call.answer(call.page(subjects.referrers_of(call.registry, subject, version, deleted=call.flag("deleted"))))
 
