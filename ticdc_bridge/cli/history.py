@@ -68,15 +68,15 @@ class HistoryCommand(StoreOptions, ServiceCommand):
     changefeed: str | None = option(DEFINITIONS, "NAME", "The changefeed whose history is meant. [the only one]")
 
     @contextmanager
-    def histories(self) -> Iterator[tuple[HistoryStore, RegistryView]]:
-        """The histories of a store, which must exist."""
+    def histories(self, *, reads: bool = True) -> Iterator[tuple[HistoryStore, RegistryView]]:
+        """The store's histories. reads: it must exist."""
         from ticdc_bridge.service.registry.registry import Registry
         from ticdc_bridge.service.registry.view import RegistryView
         from ticdc_bridge.service.store import open_store, store_exists
         from ticdc_bridge.service.store.history_store import HistoryStore
 
         settings = load_settings(store=self.store)
-        if not store_exists(settings.store):  # opening one makes it
+        if reads and not store_exists(settings.store):  # opening one makes it
             exit_with(f"--store {settings.store}: there is no such file: `serve` and `track` make it")
         store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
         try:
@@ -116,7 +116,7 @@ class Snapshot(HistoryCommand):
 
         db, table = _split_table(self.db, self.table)
         body: dict[str, object] = {"db": db, "table": table, "changefeed": self.changefeed}
-        with self.histories() as (histories, view):
+        with self.histories(reads=False) as (histories, view):
             if self.sql is not None:
                 body["query"] = sys.stdin.read() if self.sql == "-" else self.sql
             if self.subject is not None:

@@ -131,7 +131,6 @@ def test_diff_ends_as_diff_does(tmp_path: Path) -> None:
 
 def test_many_tables_at_once(tmp_path: Path) -> None:
     """From a live TiDB they count from the moment of which they are; from a dump from --at."""
-    (tmp_path / "registry.db").touch()
     show = "CREATE TABLE `t` (`a` timestamp NOT NULL DEFAULT '2026-01-01 00:00:00', `b` enum('x\\y'))"
     with serving(PlayedTidb({("d", "t"): show, ("d", "u"): "CREATE TABLE `u` (`a` int)"}, "secret", tso=T0)) as tidb:
         url = f"mysql://root:secret@127.0.0.1:{tidb.port}/d"

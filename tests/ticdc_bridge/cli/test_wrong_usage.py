@@ -44,16 +44,12 @@ ROWS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("check-ddl", "ALTER TABLE d.t ADD a INT", "--schemas", "t.sql"), "--schemas FILE goes with --ddl SOURCE"),
     (("check-ddl", "ALTER TABLE d.t ADD a INT", "--ddl", "mysql://"), "mysql://USER@HOST:PORT/DATABASE is needed"),
     (("check-ddl", "ALTER TABLE d.t ADD a INT", "--ddl", "no.sql"), "--ddl no.sql: No such file"),
-    (
-        ("history", "snapshot", "x", "--store", "sqlite:///none.db"),
-        "there is no such file: `serve` and `track` make it",
-    ),
     ((*_SNAPSHOT, "no.json"), "--message no.json: a line of JSON with key_b64"),
     ((*_SNAPSHOT, "empty"), "a value is missing"),
     ((*_SNAPSHOT, "latin1"), "not UTF-8"),
     ((*_SNAPSHOT, "folder"), "Is a directory"),
     ((*_SNAPSHOT, "brace.json"), "a name in double quotes is missing"),
-    (("history", "rebuild", "--store", "sqlite:///none.db"), "--store sqlite:///none.db: there is no such file"),
+    (("history", "rebuild", "--store", "sqlite:///none.db"), "there is no such file: `serve` and `track` make it"),
     (("history", "replay", "brace.json"), "line 1 is no line of a DDL history: a name in double quotes"),
     (("history", "replay", "list.json"), "line 1 is no line of a DDL history"),
 )
