@@ -18,10 +18,11 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from socketserver import BaseServer
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.pipeline.arguments import with_parameter_names
@@ -146,19 +147,21 @@ def spark_session(
 @contextmanager
 def _no_orphan() -> Iterator[None]:
     """Ctrl-C while the JVM starts ends it too: pyspark removes the folder in which it is to tell its port, and a JVM
-    that can't prints a stack trace and stays for ever. Afterwards Ctrl-C is the caller's again: pyspark's own handler
-    asks the JVM on the connection that is waiting for an answer, and what comes of that is a Py4JError.
+    that can't prints a stack trace and stays for ever. Ctrl-C stays the caller's: pyspark's own handler asks the JVM on
+    the connection that is waiting for an answer, and what comes of that is a Py4JError.
     """
     from pyspark import java_gateway
+    from pyspark.core import context
 
-    module: Any = java_gateway
-    started, popen, handler = list[subprocess.Popen[bytes]](), module.Popen, signal.getsignal(signal.SIGINT)
+    module, contexts = cast("Any", java_gateway), cast("Any", context)
+    started, popen, signals = list[subprocess.Popen[bytes]](), module.Popen, contexts.signal
 
     def start(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
         started.append(popen(*args, **{"stdout": 2, **kwargs}))  # what Delta prints of a VACUUM is no data of ours
         return started[-1]
 
     module.Popen = start
+    contexts.signal = SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda *_: None)
     try:
         yield
     except KeyboardInterrupt:
@@ -167,8 +170,7 @@ def _no_orphan() -> Iterator[None]:
         raise
     finally:
         module.Popen = popen
-        with suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGINT, handler)
+        contexts.signal = signals
 
 
 def _expect_lost_connections() -> None:

@@ -11,6 +11,7 @@ import pyspark
 import pytest
 from py4j.java_gateway import GatewayClient, GatewayParameters  # type: ignore[import-untyped]
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.core import context
 
 from tests.support.table import check_rows
 from ticdc_bridge.spark_jobs.spark import session
@@ -70,9 +71,11 @@ def test_a_java_process_that_runs_is_not_blamed(monkeypatch: pytest.MonkeyPatch)
 def test_ctrl_c_stays_what_it_was() -> None:
     """pyspark's own handler fails while the JVM is asked, and Ctrl-C then looks like a defect."""
     before = signal.getsignal(signal.SIGINT)
-    with session._no_orphan():
-        signal.signal(signal.SIGINT, lambda *_: None)
-    assert signal.getsignal(signal.SIGINT) is before
+    with session._no_orphan():  # also between a context, which sets the handler, and its session
+        there = vars(context)["signal"]
+        there.signal(there.SIGINT, lambda *_: None)
+        assert signal.getsignal(signal.SIGINT) is before
+    assert vars(context)["signal"] is signal
 
 
 def test_a_lost_connection_is_not_logged_too(caplog: pytest.LogCaptureFixture) -> None:
