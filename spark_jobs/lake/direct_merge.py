@@ -80,8 +80,8 @@ number of each key's last change, its commit_ts, and what LastChanges has as `la
 class LastChanges:
     """One change a key. keys: the key's columns; commit_ts, is_deleted: of each; newest_ts: of all changes. rows: the
     columns of those that are not deleted, and rows_of: their numbers among the keys. late: which are older than their
-    key's delete; remembered: new rows of deleted keys; None: to be found by commit_ts. found: the rows of all keys in
-    the DirectTable's snapshot, None: not looked for yet.
+    key's delete; remembered: new rows of deleted keys, and where those are that they replace; None: to be found by
+    commit_ts. found: the rows of all keys in the DirectTable's snapshot, None: not looked for yet.
     """
 
     keys: Any
@@ -220,8 +220,10 @@ class DirectTable:
         key_of = np.zeros(len(both), np.int64)
         key_of[rows] = numbers
         assert len(rows) == len(both)
+        assert self.deleted is not None
         stored = [*_find(self.log, self.snapshot, keys, 0)]
-        known = self._known_keys(keys, np.unique(key_of[np.asarray(ts.is_null())]).tolist(), stored)
+        deleted = [*_find(self.tombstones, self.deleted, keys, 0, more=self.deleted.fields[POSITION])]
+        known = _known_keys(np.unique(key_of[np.asarray(ts.is_null())]).tolist(), stored, deleted)
         chosen = np.flatnonzero(np.isin(key_of, [*known]))
         some, by_key = both.take(pa.array(chosen)), defaultdict[int, list[KeyChange]](list)
         values = zip(
@@ -241,24 +243,9 @@ class DirectTable:
                 if found.until_ts is not None or found.position is not None:
                     _, _, until_ts, position = known[number]
                     remembered[number] = latest(found.until_ts, until_ts), found.position or position
-        return last, times, late, self._rows_of_deleted(keys, remembered), stored
-
-    def _known_keys(self, keys: Any, untimed: Sequence[int], rows: Sequence[FoundRows]) -> dict[int, StoredKey]:
-        """What is stored of keys that were deleted, and of those with a delete without a commit_ts (`untimed`), by
-        number. rows: of all keys.
-        """
-        assert self.deleted is not None
-        known = {number: StoredKey() for number in untimed}
-        for found in _find(self.tombstones, self.deleted, keys, 0, more=self.deleted.fields[POSITION]):
-            deleted = zip(found.numbers.tolist(), found.times.tolist(), _positions_of(found.values), strict=True)
-            for number, until_ts, position in deleted:
-                before = known.get(number, StoredKey())
-                until_ts = latest(before.until_ts, None if until_ts == AFTER_ALL else until_ts)
-                known[number] = StoredKey(None, True, until_ts, position or before.position)
-        times = {n: ts for of in rows for n, ts in zip(of.numbers.tolist(), of.times.tolist(), strict=True)}
-        if AFTER_ALL in times.values():
-            raise UnusualChanges("a row without a commit_ts")
-        return known | {number: known[number]._replace(row_ts=times.get(number)) for number in untimed}
+        replaced = [(of.add, of.positions[np.isin(of.numbers, [*remembered])]) for of in deleted]
+        replaced = [(add, positions) for add, positions in replaced if len(positions)]
+        return last, times, late, (self._rows_of_deleted(keys, remembered), replaced), stored
 
     def _rows_of_deleted(self, keys: Any, remembered: Mapping[int, tuple[int | None, KafkaPosition | None]]) -> Any:
         """Rows of the deleted keys."""
@@ -277,8 +264,8 @@ class DirectTable:
         """
         facts, remembered = self.columns.spark.conf.get(FACTS_OF_DELTA, None), changes.remembered
         if remembered is not None:
-            if self.deleted is not None and len(remembered):
-                _commit(self.tombstones, self.deleted, lambda snapshot: self._remember(snapshot, remembered), facts)
+            if self.deleted is not None and len(remembered[0]):
+                _commit(self.tombstones, self.deleted, lambda snapshot: self._remember(snapshot, *remembered), facts)
         elif changes.is_deleted.any():
             if self.deleted is None:
                 raise UnusualChanges("the first deletes")
@@ -290,13 +277,11 @@ class DirectTable:
             if log.exists() and _has_many_files(log.snapshot()):
                 lake_table.join_files(_SMALL_FILE)  # type: ignore[attr-defined]  # it has log_folder, too
 
-    def _remember(self, snapshot: Snapshot, rows: Any) -> Made:
+    def _remember(self, snapshot: Snapshot, rows: Any, replaced: Sequence[tuple[Action, Any]]) -> Made:
         """Rows of deleted keys in place of those that are there, which they were made of."""
         if self.deleted is None or snapshot.version != self.deleted.version:
             raise UnusualChanges("somebody else changed its deleted keys")
-        keys = rows.select(self.shape.key)
-        found = [(found.add, found.positions) for found in _find(self.tombstones, snapshot, keys, 0)]
-        gone, new = _without(self.tombstones, snapshot, found), _append(self.tombstones, snapshot, rows)
+        gone, new = _without(self.tombstones, snapshot, replaced), _append(self.tombstones, snapshot, rows)
         return Made("MERGE", new.metrics, [*gone.actions, *new.actions], [*gone.files, *new.files])
 
     def _late(self, changes: LastChanges) -> Any:
@@ -384,6 +369,25 @@ def _has_many_files(snapshot: Snapshot) -> bool:
 def _append(log: TransactionLog, snapshot: Snapshot, rows: Any) -> Made:
     add = write_rows(log.table, rows, [snapshot.fields[name] for name in rows.column_names])
     return Made("WRITE", {"numOutputRows": len(rows)}, [{"add": add}], [log.table / add["path"]])
+
+
+def _known_keys(
+    untimed: Sequence[int], rows: Sequence[FoundRows], deleted: Sequence[FoundRows]
+) -> dict[int, StoredKey]:
+    """What is stored of keys that were deleted, and of those with a delete without a commit_ts (`untimed`), by number.
+    rows, deleted: those of all keys in the table, and among the deleted keys with their POSITION.
+    """
+    known = {number: StoredKey() for number in untimed}
+    for found in deleted:
+        values = zip(found.numbers.tolist(), found.times.tolist(), _positions_of(found.values), strict=True)
+        for number, until_ts, position in values:
+            before = known.get(number, StoredKey())
+            until_ts = latest(before.until_ts, None if until_ts == AFTER_ALL else until_ts)
+            known[number] = StoredKey(None, True, until_ts, position or before.position)
+    times = {n: ts for of in rows for n, ts in zip(of.numbers.tolist(), of.times.tolist(), strict=True)}
+    if AFTER_ALL in times.values():
+        raise UnusualChanges("a row without a commit_ts")
+    return known | {number: known[number]._replace(row_ts=times.get(number)) for number in untimed}
 
 
 def _without(log: TransactionLog, snapshot: Snapshot, rows: Sequence[tuple[Action, Any]]) -> Made:
