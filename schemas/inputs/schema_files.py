@@ -185,6 +185,8 @@ class FileSchemas:
 
     def _shown(self, entry: RegisteredSchema) -> RegisteredSchema:
         """The entry with the types it refers to; as it is where they can't be had: its compilation says what lacks."""
+        if not entry.references:
+            return entry
         try:
             return replace(entry, schema=self._text(entry), references=())
         except ValueError:

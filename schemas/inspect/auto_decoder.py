@@ -44,19 +44,19 @@ class AutoDecoder:
         name = detection.format
         if name is None and message.value is None:
             name = topic_format
-        if (
-            name is None
-            and (  # a row which itself says nothing, but headers or options say that it is flattened
-                any(header in self._flattened_headers for header, _ in message.headers)
-                or (self._has_flattened and (message.value or b"").lstrip()[:1] == b"{")
-            )
-        ):
+        if name is None and self._is_flattened(message):
             name = "debezium-mysql"
         if name is None:
             raise WireError("UNKNOWN_FORMAT", details=detection.reason)
         if message.value is not None and topic_format != name:
             self._by_topic[message.topic] = name
         return name
+
+    def _is_flattened(self, message: Message) -> bool:
+        """True if headers or options say that a row which itself says nothing is one that a transform flattened."""
+        if any(header in self._flattened_headers for header, _ in message.headers):
+            return True
+        return self._has_flattened and (message.value or b"").lstrip()[:1] == b"{"
 
 
 AUTO = Format(

@@ -50,10 +50,8 @@ def typed_changes(changes: Any, shape: TableShape) -> tuple[Any, Any]:
     """
     is_delete = pc.equal(changes.column("op"), "d")
     upserts, deletes = keep(changes, pc.invert(is_delete)), keep(changes, is_delete)
-    oldest, timed = (
-        pc.min(changes.column("commit_ts")).as_py(),
-        upserts if "source" in changes.column_names else changes,
-    )
+    oldest = pc.min(changes.column("commit_ts")).as_py()
+    timed = upserts if "source" in changes.column_names else changes
     if (oldest is None and len(changes)) or timed.column("commit_ts").null_count:
         raise UnusualChanges("changes without a commit_ts")
     if oldest is not None and oldest <= shape.since:
