@@ -7,8 +7,8 @@ tell what that is, the job stops.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -46,6 +46,8 @@ _ZONE = "bridge.time_zone"
 _RENAMED, NAME = "bridge.renamed", "bridge.name"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
+_PRIVATE = "bridge.private"
+"""Table property: the private columns that it had at any time and what was done with them, as JSON."""
 _BETWEEN = "_bridge_renamed_"
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -77,7 +79,7 @@ class TableSettings:
     zone: of TIMESTAMP text. by_offset: Kafka has the order of the changes, which have no commit_ts. null_values: their
     format has null values after deletes (spark_jobs.lake.null_values). on_lossy: a value that its type can't hold stops
     the job, or is NULL and counted. untimed_hint: what to do where changes have no commit_ts. layout: of a table that
-    is made.
+    is made. private: as of ColumnMask.facts.
     """
 
     id: TableId
@@ -89,6 +91,7 @@ class TableSettings:
     on_lossy: OnLossy = "error"
     untimed_hint: str = "the order of the changes can't be known"
     layout: TableLayout = NO_LAYOUT
+    private: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ class TableColumns:
             raise self.stopped(details)
         columns = [self._lake_column(c) for c in table.columns if not c.virtual]
         properties = {"bridge.table": str(self.settings.id), **_properties_of(self.settings, table, steps)}
+        properties |= {_PRIVATE: json.dumps(self.settings.private)} if self.settings.private else {}
         self.lake_table.create([*columns, *self.kind.metadata], properties, *self._layout(table))
         return -1
 
@@ -174,6 +178,9 @@ class TableColumns:
                 " (--order): the two can't be compared. Merge them into another place"
             )
             raise SetupError("STOPPED", where=self.lake_table.location, details=details)
+        if other := _other_private(self.settings, table, properties, self.types()):
+            details = f"its private columns were others, or the key of their hashes was ({', '.join(other)})"
+            raise self.stopped(f"{self.lake_table.location}: {details}. {load_into_new(self.settings.id)}")
         self._refuse_other(properties, int(properties.get(APPLIED, 0)))
         applied = self._check_columns(table, steps, properties)
         keys = [c for c in table.columns if c.handle_key]
@@ -204,7 +211,9 @@ class TableColumns:
         self._record_key(table, key)
         if steps and APPLIED not in properties and applied == 0 == steps[-1].commit_ts:
             self.lake_table.set_properties({APPLIED: "0"})
-        for name in (NAME, _ZONE):
+        private = self.settings.private and {**_private_of(properties), **self.settings.private}
+        wanted |= {_PRIVATE: json.dumps(private)} if private else {}
+        for name in (NAME, _ZONE, _PRIVATE):
             if name in wanted and properties.get(name) != wanted[name]:
                 self.lake_table.set_properties({name: wanted[name]})
         return max(forgotten)
@@ -485,6 +494,11 @@ def find_lag(
     for name, value in ({ORDER: None} | _properties_of(settings, table, steps)).items():
         if ({TYPES: "exact"} | dict(properties)).get(name) != value:
             return f"its property {name} is not {value} yet"
+    if (
+        _other_private(settings, table, properties, columns)
+        or settings.private.items() - _private_of(properties).items()
+    ):
+        return "its private columns are not those yet"
     wanted = {c.name: (json_type(c, settings.types), _comment(c)) for c in table.columns if not c.virtual}
     wanted[COMMIT_TS] = ("long", "")
     if others := sorted(wanted.keys() ^ columns.keys()):
@@ -503,6 +517,21 @@ def _properties_of(settings: TableSettings, table: Table, steps: Sequence[Schema
     if Kind.TIMESTAMP not in settings.types.kinds and any(c.type.kind is Kind.TIMESTAMP for c in table.columns):
         properties[_ZONE] = "UTC" if settings.zone.upper() in ("UTC", "ETC/UTC", "Z", "+00:00") else settings.zone
     return properties | ({ORDER: "offset"} if settings.by_offset else {})
+
+
+def _private_of(properties: Mapping[str, str]) -> dict[str, str]:
+    private: dict[str, str] = json.loads(properties.get(_PRIVATE, "{}"))
+    return private
+
+
+def _other_private(
+    settings: TableSettings, table: Table, properties: Mapping[str, str], have: Iterable[str]
+) -> list[str]:
+    """Columns of the table of the lake that were made by another mask than that of now. have: the columns there."""
+    made, now = _private_of(properties), settings.private
+    there = {name.lower() for name in have} | made.keys()
+    names = {column.name.lower() for column in table.columns} | now.keys()
+    return sorted(name for name in names & there if made.get(name) != now.get(name))
 
 
 def newest_gap(properties: Mapping[str, str]) -> int:

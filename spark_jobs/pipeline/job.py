@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.private_columns import NOT_PRIVATE, PrivateColumns
 from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout, TableOutput
 
 WithoutKey = Literal["refuse", "append"]
@@ -24,7 +25,8 @@ class Job:
     table does about a table without a key (spark_jobs.lake.keyless). order: what tells which of a key's changes is the
     last one that merge applies. on_partition_drop: what becomes of the rows of dropped partitions. ddl_zone: of the
     sessions that ran DDL, "" where it is not known. consistent: the table that says
-    which version each table was at a resolved ts; merged tables then go from one resolved ts to the next.
+    which version each table was at a resolved ts; merged tables then go from one resolved ts to the next. private: the
+    columns that do not reach the lake as they are.
     """
 
     read: CodecConfig
@@ -45,6 +47,7 @@ class Job:
     on_partition_drop: OnPartitionDrop = "remove"
     ddl_zone: str = ""
     consistent: str | None = None
+    private: PrivateColumns = NOT_PRIVATE
 
     @property
     def is_lossy(self) -> bool:

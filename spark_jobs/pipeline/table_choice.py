@@ -98,7 +98,8 @@ NO_LAYOUT: Final = TableLayout()
 @dataclass(frozen=True)
 class TableOutput:
     """The places of some tables, before --out, --changelog and --versions: with {schema} and {table} where these are
-    several; None: as the other tables have it, which `layout` may be too.
+    several; None: as the other tables have it, which `layout` may be too. private: patterns of columns, and what is
+    done with these (private_columns.METHODS).
     """
 
     tables: TableChoice
@@ -106,6 +107,7 @@ class TableOutput:
     layout: TableLayout | None = None
     changelog: str | None = None
     versions: str | None = None
+    private: tuple[tuple[str, str], ...] = ()
 
 
 def is_rule(location: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import re
 import sys
@@ -28,6 +29,7 @@ from ticdc_bridge.spark_jobs.io.object_paths import path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake import changelog, load, merge
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes, sort_statements
+from ticdc_bridge.spark_jobs.lake.column_masks import follow_renames
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
 from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
@@ -38,6 +40,7 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, location_by_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, OnLossy, TableView
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as options_of
+from ticdc_bridge.spark_jobs.snapshots.private_table import PrivateTable
 from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
 from ticdc_bridge.spark_jobs.snapshots.stage import ChunkWriting, SnapshotTable, Stage, Stages, begun, stage_root
@@ -88,6 +91,9 @@ class LoadJob:
         given = source.rpartition("@")[2], out, *past.values(), job.outputs, replace, job.current, *chunks_by
         stages = Stages(repr(given), lambda id_: stage_root(locations_of(job, out, id_)[0], conf))
         tso, tables = read_source(source, choice, at, zone, options_of(dump_options), stages)
+        private = follow_renames(job.private, [*statements, *(table.definition for table in tables)])
+        tables = [PrivateTable.of(table, private) for table in tables]
+        job = dataclasses.replace(job, private=private)
         return cls(job, out, tso, tables, stages, source_zone, replace, statements, letters)
 
 

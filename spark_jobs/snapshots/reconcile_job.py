@@ -26,6 +26,7 @@ from ticdc_bridge.spark_jobs.io.locations import check_folders, check_is_lines
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake.column_history import load_again
+from ticdc_bridge.spark_jobs.lake.column_masks import follow_renames
 from ticdc_bridge.spark_jobs.lake.commit_summary import RESOLVED_TS
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES, LakeTable
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
@@ -35,6 +36,7 @@ from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED, NAME, OR
 from ticdc_bridge.spark_jobs.lake.tables import engine_of
 from ticdc_bridge.spark_jobs.pipeline.arguments import check_choices, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.private_columns import PrivateColumns
 from ticdc_bridge.spark_jobs.pipeline.progress import print_counts, print_lines, report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
@@ -113,8 +115,9 @@ class ReconcileJob:
 
     def __post_init__(self) -> None:
         """SetupError USAGE for what does not go together."""
-        if self.sample and (self.mends or self.source.startswith(PREFIX)):
-            raise SetupError("USAGE", details="reconcile --sample goes with --tidb, and without --repair")
+        if (self.sample or self.job.private.rules) and (self.mends or self.source.startswith(PREFIX)):
+            what = "--sample" if self.sample else "with private columns"
+            raise SetupError("USAGE", details=f"reconcile {what} goes with --tidb, and without --repair")
         check_is_lines("--out", self.out, "reconcile", or_stdout=True)
         check_folders({"--out": self.out})
 
@@ -216,7 +219,8 @@ class ReconciledTable:
 
     def _move_to(self, source: TidbTable, server: TidbServer) -> bool:
         """The table at the server's TSO from now on; False where it is another one then."""
-        (table,) = server.tables([source.table.id], source.chunk_rows)
+        (table,) = _public([*server.tables([source.table.id], source.chunk_rows)], self._job.job.private)
+        assert isinstance(table, TidbTable)
         if table.table == source.table:
             self._source, self._now = table, server.tso
         return table.table == source.table
@@ -363,6 +367,9 @@ def run_reconcile(
     """
     options = options_of(job.dump_options)
     tso, tables = read_source(job.source, job.tables, job.at, job.zone, options, None, job.chunk_rows)
+    private = follow_renames(job.job.private, (table.definition for table in tables))
+    job = replace(job, job=replace(job.job, private=private))
+    tables = _public(tables, private)
     total, newest, spark = Checked(), 0, session()
     with ExitStack() as stack:
         writer = LineWriter(sys.stdout if job.out == "-" else path_of(job.out)) if job.out else None
@@ -375,7 +382,7 @@ def run_reconcile(
             id_, count = source.table.id, f"{number} of {len(tables)}"
             if number > 1 and job.at is None and isinstance(source, TidbTable):  # GC takes the rows of a time
                 server = source.server.newest()
-                (source,), tso = server.tables([id_], source.chunk_rows), server.tso
+                (source,), tso = _public([*server.tables([id_], source.chunk_rows)], private), server.tso
             named = {"db": id_.db, "table": id_.table} if len(tables) > 1 else {}
             with report_slow_steps(f"reconcile: {id_} ({count})", 10), errors_of_source(id_):
                 table, checked = _reconcile(job, spark, source, tso, writer, named)
@@ -396,6 +403,19 @@ def run_reconcile(
     metrics.update(Summary())
     print_counts("reconcile", {"tso": newest, **total._asdict()}, job.as_json, int(total.judged > 0))
     return total
+
+
+def _public(tables: Iterable[SnapshotTable], private: PrivateColumns) -> list[SnapshotTable]:
+    """The tables as the lake has them; their private columns are not compared. SetupError STOPPED for one of a key."""
+    public = list[SnapshotTable]()
+    for source in tables:
+        mask = private.of_table([source.table.id])
+        if mask.rules and any(mask.method_of(name) for name in source.table.handle_key):
+            details = "its key is private: TiDB's rows can't be found by what the lake has of it"
+            raise SetupError("STOPPED", where=str(source.table.id), details=details)
+        columns = [column for column in source.columns if not mask.method_of(column.name)]
+        public.append(replace(source, table=mask.mask_table(source.table), columns=columns) if mask.rules else source)
+    return public
 
 
 def _reconcile(

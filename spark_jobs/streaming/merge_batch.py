@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, lake_location
 from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions, tables
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, keep_partitions, schema_changes, sort_statements
+from ticdc_bridge.spark_jobs.lake.column_masks import mask_steps
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.direct_merge import DirectTable, open_log
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
@@ -25,6 +26,7 @@ from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
 from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, TableKind, TableSettings
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
+from ticdc_bridge.spark_jobs.pipeline.private_columns import ColumnMask
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT
 from ticdc_bridge.spark_jobs.streaming import row_owners
@@ -112,6 +114,9 @@ def known_table(job: Job, id_: TableId, definition: Table | None) -> Table:
     if definition is not None:
         return definition
     with DEFINITIONS_LOCK:
+        if job.private.of_table([id_]).rules:
+            details = f"private columns: give the table's DDL ({Hint.DDL} or {Hint.HISTORY}): it tells of renames"
+            raise SetupError("STOPPED", where=str(id_), details=details)
         return newest_table(job.read, id_)
 
 
@@ -135,7 +140,13 @@ def open_directly(
 def steps_of(statements: Sequence[DdlText], id_: TableId, job: Job) -> list[SchemaChange]:
     """The effects of statements on one table, in order, as a job has them."""
     steps = schema_changes((replace(s, zone=s.zone or job.ddl_zone) for s in statements), id_)
+    if job.private.rules:
+        steps = mask_steps(steps, _mask_of(job, id_, rename_chain(sort_statements(statements), id_).names()))
     return keep_partitions(steps) if job.on_partition_drop == "keep" else steps
+
+
+def _mask_of(job: Job, id_: TableId, names: Names) -> ColumnMask:
+    return job.private.of_table([id_, *(name for _, name in names if name is not None)])
 
 
 def targets_of(
@@ -147,6 +158,7 @@ def targets_of(
     settings = TableSettings(
         id_, types, zone_of(job.read), names, by_offset, job.read.format in NULL_VALUES, on_lossy,
         _UNTIMED_HINTS.get(job.read.format, f"{job.read.format} sends none; {_OFFSET_ORDER_HINT}"), job.layout,
+        _mask_of(job, id_, names).facts,
     )  # fmt: skip
 
     def columns_of(location: TableLocation, kind: TableKind, settings: TableSettings = settings) -> TableColumns:

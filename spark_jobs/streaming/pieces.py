@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
 from ticdc_bridge.schemas.columnar.rows import find_distinct
-from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
+from ticdc_bridge.schemas.inputs.dead_letters import dead_letter, dead_letter_of
 from ticdc_bridge.schemas.model.errors import BridgeError, Hint, SetupError, WireError, hint_words, iterate_with_hints
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.plain.writer import json_line
@@ -22,6 +22,7 @@ from ticdc_bridge.spark_jobs.arrow.event_rows import change_rows, message_row
 from ticdc_bridge.spark_jobs.arrow.input_batches import Item, message_of_input
 from ticdc_bridge.spark_jobs.arrow.library import pa, pc
 from ticdc_bridge.spark_jobs.arrow.lines import LineBatch, LineReader
+from ticdc_bridge.spark_jobs.arrow.masked_rows import mask_changes
 from ticdc_bridge.spark_jobs.arrow.messages import KernelOutput, Transcoder
 from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_row, rows_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
@@ -112,6 +113,10 @@ class PieceBatches:
                     made = merge_in_order(
                         chunk, rest, self.schema, read_row, self._kernel_pieces(chunk, fast), fast and fast.origin
                     )
+                    if self.form == "change" and self.job.private.rules:
+                        at = self.schema.get_field_index("change")
+                        masked = mask_changes(made.column(at), self.job.private)
+                        made = made.set_column(at, self.schema.field(at), masked)
                     yield self._join_lines(made) if self.form == "text" and not self.job.needs_order else made
                     if stopped:
                         return
@@ -120,6 +125,12 @@ class PieceBatches:
                 return
             counts_row = {**counts.row(), "position": last, "number": batch.num_rows}
             yield pa.RecordBatch.from_pylist([counts_row], schema=self.schema)
+
+    def _dead_letter(self, error: WireError, message: Message) -> Message:
+        """Without its content where that may have something private, which nothing can tell from the rest."""
+        if not self.job.private.rules:
+            return dead_letter(error, message)
+        return dead_letter_of(error.code, "", replace(message, key=None, value=None, headers=()))
 
     def _kernel_pieces(self, chunk: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
         """The results of the kernels, as pieces."""
@@ -170,7 +181,7 @@ class PieceBatches:
             more: dict[str, Any] = (
                 {"line": json_line(message_line(message)), "number": index}
                 if text
-                else {"message": message_row(dead_letter(result.error, message))}
+                else {"message": message_row(self._dead_letter(result.error, message))}
             )
             yield {"kind": "dead", "error": row_of_error(result.error), **more}
             return

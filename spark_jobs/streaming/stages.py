@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -16,6 +17,7 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.lake.column_history import statements_of_events
+from ticdc_bridge.spark_jobs.lake.column_masks import follow_renames
 from ticdc_bridge.spark_jobs.lake.commit_summary import summary_of_commit
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
@@ -75,6 +77,7 @@ class DefinitionLearner:
         self._events: list[DdlEvent] = []
         tables = job.read.tables
         self._service = tables if isinstance(tables, HistoryTables) else None
+        self._private = lru_cache(1)(partial(follow_renames, job.private))
 
     def learn(self, frame: DataFrame, number: int) -> Job:
         """The job, its codecs knowing the tables that DDL of this batch and of those before defines."""
@@ -92,7 +95,9 @@ class DefinitionLearner:
         if read.view is not None and self._table is not None and not job.merge:
             with suppress(SetupError):  # a table that nobody knows yet has no rows yet
                 read = with_newest(read)
-        return replace(job, read=read, write=replace(job.write, tables=tables) if job.write else None)
+        private = self._private(tuple(self.history())) if job.private.rules else job.private
+        write = replace(job.write, tables=tables) if job.write else None
+        return replace(job, read=read, write=write, private=private)
 
     def history(self, until: int = MAX_TSO) -> list[DdlText]:
         """All DDL that is known up to a commit_ts."""

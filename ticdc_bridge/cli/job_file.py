@@ -27,6 +27,7 @@ from ticdc_bridge.cli.job_command import refuse
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
+from ticdc_bridge.spark_jobs.pipeline.private_columns import rule_pairs
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput
 
 OPTION: Final = "--file"
@@ -116,6 +117,8 @@ def _words(name: str, option: Any, value: Any, path: str) -> list[str]:
         if not isinstance(value, bool):
             raise SetupError("USAGE", details=f"{path}: {name} is true or false")
         return [f"--{name}"] if value else []
+    if name == "mask" and isinstance(value, dict):
+        value = _pairs(value)
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(entry, str | int | float) and not isinstance(entry, bool) for entry in values):
         raise SetupError("USAGE", details=f"{path}: {name}: a text, a number or a list of them is needed")
@@ -124,22 +127,37 @@ def _words(name: str, option: Any, value: Any, path: str) -> list[str]:
 
 def _table_output(entry: Any, path: str) -> TableOutput:
     values = {key.replace("_", "-"): value for key, value in entry.items()} if isinstance(entry, dict) else {}
-    unknown = values.keys() - {"name", "out", *_OUTPUT_KEYS, *_LAYOUT}
+    unknown = values.keys() - {"name", "out", "exclude", "mask", *_OUTPUT_KEYS, *_LAYOUT}
     if not values or unknown:
-        words = "name, target, changelog, versions, partition-by and cluster-by"
+        words = "name, target, changelog, versions, partition-by, cluster-by, exclude and mask"
         details = f"{path}: [[table]] has {words}, not {', '.join(sorted(unknown)) or 'nothing'}"
         raise SetupError("USAGE", details=details)
     name, locations = values.get("name"), {word: values.get(word) for word in _OUTPUT_KEYS}
     locations["target"] = values.get("target", values.get("out"))
     lists = [_columns(values.get(word), word, path) for word in _LAYOUT]
     layout = TableLayout.of(*lists) if any(lists) else None
-    if not isinstance(name, str) or not (layout or any(output is not None for output in locations.values())):
+    private = _private(values.get("exclude", []), values.get("mask", {}), path)
+    if not isinstance(name, str) or not (layout or private or any(output for output in locations.values())):
         raise SetupError("USAGE", details=f"{path}: [[table]] needs a name (db.table or a pattern) and a target")
     for word, location in locations.items():
         if location is not None and not (isinstance(location, str) and location.startswith(TABLE_PREFIXES)):
             raise SetupError("USAGE", details=f"{path}: [[table]] {name}: {word} {location}: delta:PATH is needed")
     tables = TableChoice.of([name])
-    return TableOutput(tables, locations["target"], layout, locations["changelog"], locations["versions"])
+    changelog, versions = locations["changelog"], locations["versions"]
+    return TableOutput(tables, locations["target"], layout, changelog, versions, private)
+
+
+def _private(exclude: Any, mask: Any, path: str) -> tuple[tuple[str, str], ...]:
+    """Rules of TableOutput. SetupError USAGE."""
+    texts = [*exclude, *mask.values()] if isinstance(exclude, list) and isinstance(mask, dict) else [None]
+    if not all(isinstance(text, str) for text in texts):
+        details = f'{path}: [[table]] exclude is a list of columns, and mask a table such as {{email = "hmac"}}'
+        raise SetupError("USAGE", details=details)
+    return rule_pairs(exclude, _pairs(mask))
+
+
+def _pairs(value: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={entry}" for name, entry in value.items()]
 
 
 def _columns(value: Any, word: str, path: str) -> str | None:

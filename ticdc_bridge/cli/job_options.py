@@ -186,7 +186,29 @@ class SparkConf(JobCommand):
 
 
 @dataclass(kw_only=True)
-class SnapshotOptions(SparkConf):
+class PrivacyOptions(JobCommand):
+    """Which columns do not reach the lake as they are."""
+
+    exclude: list[str] = option(
+        OUTPUT, "COLUMNS", "Columns that the lake does not get, by names or patterns: 'email,*_token' (repeatable).",
+        default=[]
+    )  # fmt: skip
+    mask: list[str] = option(
+        OUTPUT, "COLUMN=METHOD,…",
+        "Columns that the lake gets masked: by hmac (with the key BRIDGE_MASK_KEY), sha256 or null (repeatable).",
+        default=[]
+    )  # fmt: skip
+
+    def private_columns(self, tables: Any, outputs: Any) -> Any:
+        """The rules (PrivateColumns) for chosen tables (a TableChoice). SetupError USAGE."""
+        from ticdc_bridge.spark_jobs.pipeline.private_columns import PrivateColumns
+
+        exclude, mask = ([word for text in texts for word in text.split(",")] for texts in (self.exclude, self.mask))
+        return PrivateColumns.of(exclude, mask, tables, outputs)
+
+
+@dataclass(kw_only=True)
+class SnapshotOptions(PrivacyOptions, SparkConf):
     """What load and reconcile share: tables at one TSO, and their places in the lake."""
 
     table: str | None = option(INPUT, "DB.TABLE", "The table; --tables takes several.")

@@ -158,3 +158,32 @@ def test_what_the_server_refuses(server: Any, tmp_path: Path, capsys: pytest.Cap
     assert said.endswith(" (error 1045): give its password in BRIDGE_TIDB_PASSWORD\n")
     assert main([*words, f"mysql://root@127.0.0.1:{port}", "--at", str(1 << 40)]) == 2
     assert "error TIDB_UNREACHABLE" in capsys.readouterr().err
+
+
+def test_private_columns(
+    server: Any,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What is public of a table is compared, and nothing else of it is read or written."""
+    port, cursor = server
+    cursor.execute(
+        "CREATE TABLE shop.users (id INT PRIMARY KEY, email VARCHAR(40), token VARBINARY(20), n DECIMAL(5,2))"
+    )
+    cursor.execute("INSERT INTO shop.users VALUES (1, 'secret1', x'00ff', 1.5), (2, NULL, NULL, NULL)")
+    monkeypatch.setenv("BRIDGE_MASK_KEY", "a key of the tests' own")
+    where = ["--table", "shop.users", "--engine", "deltalake", "--exclude", "token", "--mask", "email=hmac"]
+    lake, tidb = f"delta:{tmp_path}/users", f"mysql://root@127.0.0.1:{port}"
+    reconcile = ["reconcile", *where, "--lake", lake, "--tidb", tidb, "--wait", "0s", "--out", str(tmp_path / "found")]
+    assert main(["load", *where, "--source", tidb, "--out", lake]) == 0
+    assert {row[0]: len(row[1] or "") for row in rows_of(spark, tmp_path / "users")} == {1: 64, 2: 0}
+    assert main(reconcile) == 0
+    cursor.execute("UPDATE shop.users SET email = 'secret3', n = 2.5 WHERE id = 1")
+    assert main(reconcile) == 1
+    found = (tmp_path / "found").read_text()
+    assert '"columns": ["n"]' in found
+    assert "secret" not in found
+    assert main([*reconcile, "--repair"]) == 2
+    assert "without --repair" in capsys.readouterr().err

@@ -89,7 +89,7 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
             snapshot_config(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine,
             current=self.out is not None, changelog=self.changelog, versions=self.versions, outputs=self.outputs,
             without_key=self.without_key, layout=TableLayout.of(self.partition_by, self.cluster_by),
-            on_partition_drop=self.on_partition_drop,
+            on_partition_drop=self.on_partition_drop, private=self.private_columns(choice, self.outputs),
         )  # fmt: skip
         settings = spark_settings(self, True, self.source.removeprefix("dumpling:"), out, *job.more_locations)
         load_job = LoadJob.of(

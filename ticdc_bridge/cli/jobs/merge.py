@@ -10,6 +10,7 @@ from ticdc_bridge.cli.job_options import (
     READ,
     TYPES,
     JobOptions,
+    PrivacyOptions,
     TableSelection,
     engines,
     formats,
@@ -21,7 +22,7 @@ COMMAND_CLASS: Final = JobFileCommand
 
 
 @dataclass(kw_only=True)
-class Merge(TableSelection, JobOptions):
+class Merge(TableSelection, PrivacyOptions, JobOptions):
     """Keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL).
 
     For each key the change with the highest commit_ts wins; the column `_commit_ts` has it. The columns follow the
@@ -96,7 +97,7 @@ class Merge(TableSelection, JobOptions):
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.inspect.format_lookup import format_named
         from ticdc_bridge.spark_jobs.pipeline.job import Job
-        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, is_rule
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, is_rule
 
         locations = {"--out": self.current, "--changelog": self.changelog, "--versions": self.versions}
         outputs = table_outputs("merge", self.table, locations)
@@ -119,6 +120,7 @@ class Merge(TableSelection, JobOptions):
             changelog=self.changelog, versions=self.versions, without_key=self.without_key, outputs=self.outputs,
             order=self.order, layout=TableLayout.of(self.partition_by, self.cluster_by),
             on_partition_drop=self.on_partition_drop, ddl_zone=self.ddl_time_zone or "", consistent=self.consistent,
+            private=self.private_columns(chosen or TableChoice.of([self.table or "*.*"]), self.outputs),
         )  # fmt: skip
         return run_job(self, job, statements_of(self.ddl, default_database(self)))
 

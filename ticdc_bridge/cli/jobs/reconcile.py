@@ -76,7 +76,7 @@ Exit codes:
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
         job = Job(
             snapshot_config(zone, SparkTypes(), self.on_lossy), merge=self.engine, changelog=self.changelog,
-            versions=self.versions, outputs=self.outputs,
+            versions=self.versions, outputs=self.outputs, private=self.private_columns(choice, self.outputs),
         )  # fmt: skip
         reconcile_job = ReconcileJob(
             job, self.lake, source_of(self.tidb, self.dump), choice, source_zone, seconds(self.wait, "--wait"),
