@@ -131,7 +131,8 @@ class MicroBatchRunner:
             if failed and job.on_error == "fail" and not is_ordered:
                 first = dead.select("error").first()
                 error = error_of_row(WireError, first["error"]) if first else None
-                details = f"{error.code}: {error.detail}" if error else ""
+                text = f"{error.code}: {error.detail}" if error else ""
+                details = error.code if error and job.private.rules else text  # a text may have a value
                 raise SetupError("STOPPED", where=f"micro-batch {number}", details=details)
             rows = decoded = pieces if is_ordered else pieces.where("kind = 'out'")
             for stage in self._stages:
