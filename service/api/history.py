@@ -16,15 +16,9 @@ from ticdc_bridge.service.api.request import ApiCall
 from ticdc_bridge.service.api.routing import PAGE, STRING, Called, Parameter, Router
 from ticdc_bridge.service.auth.acl import ADMIN, HISTORY
 from ticdc_bridge.service.errors import RegistryError
+from ticdc_bridge.service.history import manual_entry
 from ticdc_bridge.service.history.diff import Period, diff
 from ticdc_bridge.service.history.export import Form, HistoryExport
-from ticdc_bridge.service.history.manual_entry import (
-    DDL_FIELDS,
-    MESSAGE_FIELDS,
-    SNAPSHOT_FIELDS,
-    record_ddl,
-    record_snapshot,
-)
 from ticdc_bridge.service.history.model import Batch, DdlRecord, TableVersionRow, tso_of
 from ticdc_bridge.service.history.table_schemas import TableSchemas, links, registry_drift
 from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
@@ -35,10 +29,10 @@ router = Router("/history")
 _KINDS: Final = {
     "commit_ts": as_is({"type": ["integer", "string", "null"], "format": "int64"}),
     "version": INTEGER,
-    "message": as_is(object_schema(dict.fromkeys(MESSAGE_FIELDS, TEXT))),
+    "message": as_is(object_schema(dict.fromkeys(manual_entry.MESSAGE_FIELDS, TEXT))),
 }
-_DDL_BODY = CompleteBody("UNPROCESSABLE", {name: _KINDS.get(name, TEXT) for name in DDL_FIELDS})
-_SNAPSHOT_BODY = CompleteBody("UNPROCESSABLE", {name: _KINDS.get(name, TEXT) for name in SNAPSHOT_FIELDS})
+_DDL_BODY = CompleteBody("UNPROCESSABLE", {name: _KINDS.get(name, TEXT) for name in manual_entry.DDL_FIELDS})
+_SNAPSHOT_BODY = CompleteBody("UNPROCESSABLE", {name: _KINDS.get(name, TEXT) for name in manual_entry.SNAPSHOT_FIELDS})
 _TABLE = Parameter("table", "Only of this table", STRING)
 _FROM = Parameter("from", "Since this commit_ts or RFC 3339 time", STRING)
 _TO = Parameter("to", "Up to this commit_ts or RFC 3339 time", STRING)
@@ -169,7 +163,7 @@ def get_table_at(call: Called) -> Response:
 def post_ddl(call: Called) -> Response:
     """A statement that a person knows of: typed SQL, at the commit_ts it had."""
     with call.registry.store.read():
-        records = record_ddl(_with_changefeed(call), call.services.history)
+        records = manual_entry.record_ddl(_with_changefeed(call), call.services.history)
     return _keep(call, records)
 
 
@@ -177,7 +171,7 @@ def post_ddl(call: Called) -> Response:
 def post_snapshot(call: Called) -> Response:
     """Records a table at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
     with call.registry.store.read():
-        records = record_snapshot(_with_changefeed(call), call.services.history, call.services.view)
+        records = manual_entry.record_snapshot(_with_changefeed(call), call.services.history, call.services.view)
     return _keep(call, records)
 
 

@@ -5,16 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import config
-from ticdc_bridge.service.registry.model import (
-    Content,
-    Metadata,
-    NewSchema,
-    Reference,
-    RuleSet,
-    StoredVersion,
-    update_hash,
-)
+from ticdc_bridge.service.registry import config, model
 from ticdc_bridge.service.registry.names import context_of, guid, qualify
 from ticdc_bridge.service.registry.ports import StoreReader
 from ticdc_bridge.service.registry.registry import Registry
@@ -25,12 +16,15 @@ _SHOWN_TEXT = 10240
 _MAX_REFERENCED = 1000
 _PRESENT = b"\x01"
 
-FindVersion = Callable[[str, int], StoredVersion | None]
+FindVersion = Callable[[str, int], model.StoredVersion | None]
 """A version by subject and number, soft-deleted or not."""
 
 
 def identity(
-    text: str, references: Sequence[Reference] = (), metadata: Metadata | None = None, rule_set: RuleSet | None = None
+    text: str,
+    references: Sequence[model.Reference] = (),
+    metadata: model.Metadata | None = None,
+    rule_set: model.RuleSet | None = None,
 ) -> bytes:
     """MD5 over the canonical text, the references, the metadata and the rule set. The schema type is not part of it."""
     digest = hashlib.md5(text.encode("utf-8", "replace"), usedforsecurity=False)
@@ -47,7 +41,7 @@ def identity(
         digest.update("".join(sorted(metadata.get("sensitive", ()))).encode("utf-8", "replace"))
     if rule_set is not None:
         digest.update(_PRESENT)
-        update_hash(digest, rule_set)
+        model.update_hash(digest, rule_set)
     return digest.digest()
 
 
@@ -65,26 +59,26 @@ class UnderstoodSchema:
     """A parsed schema, and what of it would be stored."""
 
     parsed: ParsedSchema
-    content: Content
+    content: model.Content
 
 
-def understand(registry: Registry, new: NewSchema) -> UnderstoodSchema:
+def understand(registry: Registry, new: model.NewSchema) -> UnderstoodSchema:
     """The schema of a text alone, as strictly read as new schemas are and not normalised. Raises ValueError."""
     parsed = registry.parse(new.kind, new.text)
     alike = likeness(parsed.unordered_text())
-    return UnderstoodSchema(parsed, Content(identity(parsed.text), parsed.text, new.kind, likeness=alike))
+    return UnderstoodSchema(parsed, model.Content(identity(parsed.text), parsed.text, new.kind, likeness=alike))
 
 
 def parse_with_references(
     registry: Registry,
     tx: StoreReader,
     subject: str,
-    new: NewSchema,
+    new: model.NewSchema,
     *,
     normalize: bool,
     strict: bool = True,
     validate_fields: bool = False,
-) -> tuple[ParsedSchema, Content]:
+) -> tuple[ParsedSchema, model.Content]:
     """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text.
 
     `strict` False reads it as leniently as what is stored already; `validate_fields` asks more of a strict one. A
@@ -120,7 +114,7 @@ def parse_with_references(
         references = tuple(dict.fromkeys(ordered))
     same = identity(text, references, new.metadata, new.rule_set)
     alike = likeness(parsed.unordered_text(normalized=normalize))
-    content = Content(same, text, new.kind, references, new.metadata, new.rule_set, alike)
+    content = model.Content(same, text, new.kind, references, new.metadata, new.rule_set, alike)
     if missing is not None and tx.id_of(context, content) is None:
         raise invalid_schema_error(subject, new, missing)
     return parsed, content
@@ -134,7 +128,7 @@ def likeness_of(kind: str, text: str) -> bytes:
         return likeness(text)
 
 
-def stored_schema(registry: Registry, tx: StoreReader, stored: StoredVersion) -> ParsedSchema:
+def stored_schema(registry: Registry, tx: StoreReader, stored: model.StoredVersion) -> ParsedSchema:
     """A stored schema parsed leniently. Raises INVALID_SCHEMA if it refers to what is not there, or not to be seen."""
     content = stored.content
     try:
@@ -153,7 +147,7 @@ def tags_of(parsed: ParsedSchema) -> list[TaggedEntity]:
         raise RegistryError("INVALID_SCHEMA", details=f"Its tags can't be read: {error}") from None
 
 
-def resolve_latest(tx: StoreReader, context: str, reference: Reference) -> Reference:
+def resolve_latest(tx: StoreReader, context: str, reference: model.Reference) -> model.Reference:
     """Version -1 of a reference means the latest and is stored as its number."""
     if reference.version == -1 and reference.subject:
         latest = tx.latest(qualify(reference.subject, context))
@@ -163,7 +157,7 @@ def resolve_latest(tx: StoreReader, context: str, reference: Reference) -> Refer
 
 
 def referenced_texts(
-    find: FindVersion, context: str, references: tuple[Reference, ...], *, deleted: bool = False
+    find: FindVersion, context: str, references: tuple[model.Reference, ...], *, deleted: bool = False
 ) -> tuple[ReferencedText, ...]:
     """The texts of all references, each after those it needs. Raises ValueError for one that is not there.
 
@@ -196,7 +190,7 @@ def referenced_texts(
     raise ValueError(f"More than {_MAX_REFERENCED} references")
 
 
-def invalid_schema_error(subject: str, new: NewSchema, reason: ValueError) -> RegistryError:
+def invalid_schema_error(subject: str, new: model.NewSchema, reason: ValueError) -> RegistryError:
     """42201 with the fixed part of Confluent's text; a very long schema text is cut."""
     if new.kind != "AVRO" and not isinstance(reason, SchemaValidityError):
         of_type = f"Invalid schema of type {new.kind}, details: "

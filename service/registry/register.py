@@ -18,26 +18,11 @@ import time
 from dataclasses import dataclass, replace
 
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import config
+from ticdc_bridge.service.registry import config, names, references
 from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, warn
 from ticdc_bridge.service.registry.config import VERSION, properties, with_version, without_version
 from ticdc_bridge.service.registry.model import Content, LookupResult, NewSchema, StoredVersion, VersionRow
-from ticdc_bridge.service.registry.names import (
-    DEFAULT_CONTEXT,
-    LATEST,
-    MAX_VERSION,
-    check_subject,
-    context_of,
-    prefix_of,
-)
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
-from ticdc_bridge.service.registry.references import (
-    UnderstoodSchema,
-    likeness,
-    parse_with_references,
-    stored_schema,
-    tags_of,
-)
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.registry.subjects import get_in_contexts
 from ticdc_bridge.service.schema_types.parse import ParsedSchema
@@ -64,7 +49,7 @@ def register(
     Raises INVALID_SUBJECT, READ_ONLY, NOT_IN_IMPORT_MODE, NOT_IN_READ_WRITE_MODE, INVALID_SCHEMA, INCOMPATIBLE_SCHEMA,
     ID_TAKEN, VERSION_TAKEN.
     """
-    check_subject(subject)
+    names.check_subject(subject)
     options = RegisterOptions(normalize, force)
     # Most registrations repeat one that is known: answer those from a read, without waiting for the writers' turn.
     with registry.store.read() as tx:
@@ -88,7 +73,7 @@ def register_plain(
     subject: str,
     new: NewSchema,
     options: RegisterOptions,
-    understood: UnderstoodSchema,
+    understood: references.UnderstoodSchema,
 ) -> LookupResult:
     """What `register` does with a new schema, text only, that it has to complete in no way and that nobody has yet.
 
@@ -97,7 +82,7 @@ def register_plain(
     Raises NeedsFullPath where that is not so, and what `register` raises, also where that would find the schema to be
     there already; either way the transaction has to be given up, and `register` knows what to do.
     """
-    check_subject(subject)
+    names.check_subject(subject)
     meant, rules = config.resolve_subject(registry, tx, subject)
     if meant != subject or rules.adds_metadata:
         raise NeedsFullPath
@@ -112,16 +97,16 @@ def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: N
     add = new.tags_to_add
     if new.keep_tags:
         latest = tx.latest(subject)
-        previous = stored_schema(registry, tx, latest) if latest else None
-        add = (*add, *tags_of(previous)) if previous else add
+        previous = references.stored_schema(registry, tx, latest) if latest else None
+        add = (*add, *references.tags_of(previous)) if previous else add
     if not (add or new.tags_to_remove) or not (new.changes_tags or new.text.strip()):
         return new
-    parsed, content = parse_with_references(registry, tx, subject, new, normalize=False, strict=False)
+    parsed, content = references.parse_with_references(registry, tx, subject, new, normalize=False, strict=False)
     try:
         text = parsed.change_tags(add, new.tags_to_remove)
     except ValueError as error:
         raise RegistryError("INVALID_SCHEMA", details=str(error)) from None
-    version = LATEST if new.changes_tags and new.version is None else new.version
+    version = names.LATEST if new.changes_tags and new.version is None else new.version
     return replace(
         new,
         text=text,
@@ -180,7 +165,7 @@ def same_version(
     registry: Registry, tx: StoreReader, subject: str, new: NewSchema, content: Content
 ) -> LookupResult | None:
     """A version with this content, if the id and version that the request names are those."""
-    if new.version == LATEST:
+    if new.version == names.LATEST:
         latest = tx.latest(subject)
         lookup = LookupResult(latest, alike=True) if latest and means_the_same(registry, tx, content, latest) else None
     elif new.version and new.id is None:
@@ -189,7 +174,7 @@ def same_version(
         lookup = find_same(registry, tx, subject, content, schema_id=new.id)
     if lookup is None or (new.id is not None and lookup.stored.id != new.id):
         return None
-    if new.version in (None, 0, LATEST, lookup.stored.version):
+    if new.version in (None, 0, names.LATEST, lookup.stored.version):
         return lookup
     version = tx.version(subject, new.version or 0)  # an import may bring one schema as several versions
     if version is None or version.deleted or (version.id, version.content) != (new.id, lookup.stored.content):
@@ -209,7 +194,7 @@ def parse_for_storage(
     has_id = new.id is not None
     normalize = (options.normalize or rules.normalize) and not has_id
     strict = rules.validate_new and not has_id
-    return parse_with_references(
+    return references.parse_with_references(
         registry, tx, subject, new, normalize=normalize, strict=strict, validate_fields=rules.validate_fields
     )
 
@@ -235,7 +220,7 @@ def add(
     new: NewSchema,
     options: RegisterOptions,
     rules: config.EffectiveConfig | None = None,
-    understood: UnderstoodSchema | None = None,
+    understood: references.UnderstoodSchema | None = None,
 ) -> LookupResult:
     """What of `register` needs to be alone: looks all up again, then writes. rules, understood: if known already."""
     rules = rules or config.effective_config(registry, tx, subject)
@@ -271,10 +256,10 @@ def add(
     if version != following and not importing:
         raise RegistryError("INVALID_SCHEMA", details="Version is not one more than previous version")
     # An id stands for one schema, also where only soft-deleted versions have it.
-    context = context_of(subject)
+    context = names.context_of(subject)
     holder = None if new.id is None else tx.schema(context, new.id)
     if holder is not None and holder != content:
-        raise RegistryError("ID_TAKEN", id=new.id, context=prefix_of(context))
+        raise RegistryError("ID_TAKEN", id=new.id, context=names.prefix_of(context))
     replace_deleted(tx, subject, version, new.id, rows)
     schema_id = assign_id(tx, context, new.id, content)
     stored = StoredVersion(subject, version, schema_id, content, time.time_ns() // 1_000_000)
@@ -304,7 +289,7 @@ def assign_id(tx: StoreWriter, context: str, requested_id: int | None, content: 
     if existing_id is not None:
         existing = tx.schema(context, existing_id) if content.references or content.metadata else None
         if existing is not None and not content.has_members_of(existing):
-            raise RegistryError("ID_TAKEN", id=existing_id, context=prefix_of(context))
+            raise RegistryError("ID_TAKEN", id=existing_id, context=names.prefix_of(context))
         return existing_id
     schema_id = check_limit(tx.new_id(context), "schema id") if requested_id is None else requested_id
     is_new = requested_id is None or tx.schema(context, requested_id) is None
@@ -317,8 +302,8 @@ def assign_id(tx: StoreWriter, context: str, requested_id: int | None, content: 
 
 def check_limit(number: int, what: str) -> int:
     """A number that clients can hold; an import may have used up the last one. Raises UNPROCESSABLE."""
-    if number > MAX_VERSION:
-        raise RegistryError("UNPROCESSABLE", details=f"There is no {what} left: the last is {MAX_VERSION}")
+    if number > names.MAX_VERSION:
+        raise RegistryError("UNPROCESSABLE", details=f"There is no {what} left: the last is {names.MAX_VERSION}")
     return number
 
 
@@ -370,7 +355,7 @@ def find_under(
     deleted: bool,
 ) -> LookupResult | None:
     """The version of one subject with this schema, as sent or with the metadata a registration would add to it."""
-    _, content = parse_with_references(registry, tx, subject, new, normalize=normalize, strict=False)
+    _, content = references.parse_with_references(registry, tx, subject, new, normalize=normalize, strict=False)
     match = find_same(registry, tx, subject, content, deleted=deleted)
     latest = None if match else tx.latest(subject)
     if match or latest is None:
@@ -380,7 +365,7 @@ def find_under(
     if (metadata, rule_set) == (new.metadata, new.rule_set):
         return None
     full = replace(new, metadata=metadata, rule_set=rule_set)
-    _, content = parse_with_references(registry, tx, subject, full, normalize=normalize, strict=False)
+    _, content = references.parse_with_references(registry, tx, subject, full, normalize=normalize, strict=False)
     return find_same(registry, tx, subject, content, deleted=deleted)
 
 
@@ -388,10 +373,10 @@ def find_elsewhere(
     registry: Registry, tx: StoreReader, subject: str, new: NewSchema, *, normalize: bool, deleted: bool
 ) -> LookupResult | None:
     """The version with this schema in another context, for a subject that names none."""
-    if context_of(subject) != DEFAULT_CONTEXT:
+    if names.context_of(subject) != names.DEFAULT_CONTEXT:
         return None
     for context in tx.contexts():
-        name = prefix_of(context) + subject
+        name = names.prefix_of(context) + subject
         if tx.latest(name, deleted=deleted) is None:
             continue
         rules = config.effective_config(registry, tx, name)
@@ -440,8 +425,8 @@ def means_the_same(registry: Registry, tx: StoreReader, content: Content, stored
     if (content.text, content.references) == (existing.text, existing.references):
         return True
     try:
-        parsed = stored_schema(registry, tx, stored)
+        parsed = references.stored_schema(registry, tx, stored)
     except RegistryError:  # it refers to what may not be seen
         return False
     resolved = content.references != existing.references
-    return likeness(parsed.unordered_text(resolved=resolved)) == content.likeness
+    return references.likeness(parsed.unordered_text(resolved=resolved)) == content.likeness

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, struct
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.spark_jobs.arrow.arrow_types import (
-    arrow_schema_of,
-    arrow_type_of,
-    ddl_of,
-    spark_schema_of,
-    sql_type_of,
-)
+from ticdc_bridge.spark_jobs.arrow import arrow_types
 from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.io.parquet import HEADERS
 
@@ -52,17 +46,19 @@ def message_schema() -> Any:
     return pa.schema([*columns, ("headers", HEADERS), ("error", error)])
 
 
-CHANGES = ddl_of(change_schema(headers=False))
+CHANGES = arrow_types.ddl_of(change_schema(headers=False))
 """Change events with rows in plain form, as Spark DDL."""
-SOURCE = sql_type_of(_SOURCE)
-MESSAGES = ddl_of(message_schema())
+SOURCE = arrow_types.sql_type_of(_SOURCE)
+MESSAGES = arrow_types.ddl_of(message_schema())
 
 
 def change_type(row: StructType | None = None, headers: bool = True) -> StructType:
     """`change_schema` as Spark has it, without asking a JVM. row: as `tidb_row` gives it; None: in plain form."""
     from pyspark.sql.types import StructField, StructType
 
-    schema = spark_schema_of(change_schema(PLAIN_ROW if row is None else arrow_type_of(row.jsonValue()), headers))
+    schema = arrow_types.spark_schema_of(
+        change_schema(PLAIN_ROW if row is None else arrow_types.arrow_type_of(row.jsonValue()), headers)
+    )
     if row is None:
         return schema
     return StructType([StructField(f.name, row) if f.name in ("before", "after") else f for f in schema])
@@ -82,7 +78,7 @@ def arrow_schema(ddl: str) -> Any:
 
     schema = StructType.fromDDL(ddl)
     assert isinstance(schema, StructType)
-    return arrow_schema_of(schema)
+    return arrow_types.arrow_schema_of(schema)
 
 
 SKIPPED = ("tombstone", "empty")

@@ -23,6 +23,7 @@ from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.plain.reader import error_of_line, plain_message, same_message
 from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.io import message_files
 from ticdc_bridge.spark_jobs.io.archive_files import archive_files, files_not_read
 from ticdc_bridge.spark_jobs.io.locations import (
     KafkaClient,
@@ -31,15 +32,6 @@ from ticdc_bridge.spark_jobs.io.locations import (
     topic_of_location,
     topics_of_location,
 )
-from ticdc_bridge.spark_jobs.io.message_files import (
-    MAX_LINE,
-    LineWriter,
-    is_plain_lines,
-    message_line,
-    opened,
-    partial_path_of,
-    read_messages,
-)  # fmt: skip
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
 
@@ -68,7 +60,7 @@ def read_source(
             raise SetupError("USAGE", details=f"{location}: {_NO_FILES}")
         if path.is_dir() and files[0].suffix == ".avro" and (others := files_not_read(path)):
             print(f"warning: {others}", file=sys.stderr)
-        return chain.from_iterable(map(read_messages, files or [path]))
+        return chain.from_iterable(map(message_files.read_messages, files or [path]))
     return _read_topics(topics, kafka)
 
 
@@ -122,8 +114,8 @@ def plain_item(line: bytes, origin: Message | None = None) -> Message | tuple[Wi
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
-        with opened(path) as file:
-            for line in iter(lambda: file.readline(MAX_LINE), b""):
+        with message_files.opened(path) as file:
+            for line in iter(lambda: file.readline(message_files.MAX_LINE), b""):
                 if line.strip():
                     yield line.rstrip(b"\r\n")
     except UNREADABLE as error:
@@ -135,7 +127,7 @@ def lines_file(location: str, options: Options, plain: bool, tables: TableSource
     ends. plain: they are lines of the plain form. tables: as `read_source`. SetupError USAGE.
     """
     path = path_of(location)
-    if path.suffix != ".avro" and path.is_file() and is_plain_lines(path):
+    if path.suffix != ".avro" and path.is_file() and message_files.is_plain_lines(path):
         return path
     if not path.exists():
         raise SetupError("USAGE", details=f"{location}: No such file or directory")
@@ -147,7 +139,7 @@ def lines_file(location: str, options: Options, plain: bool, tables: TableSource
         else:
             for item in read_source(location, KafkaClient(), options, tables):
                 if isinstance(item, Message):
-                    line = json_line(message_line(item)).encode()
+                    line = json_line(message_files.message_line(item)).encode()
                 else:  # a line that is no message fails again where it is read
                     line = (item[1].value or b"").replace(b"\n", b" ")
                 file.write(line + b"\n")
@@ -157,9 +149,9 @@ def lines_file(location: str, options: Options, plain: bool, tables: TableSource
 Sink = MessageSink
 
 
-class _MessageLines(LineWriter):
+class _MessageLines(message_files.LineWriter):
     def write(self, message: Message) -> None:  # type: ignore[override]
-        super().write(message_line(message))
+        super().write(message_files.message_line(message))
 
 
 def message_sink(location: str, kafka: KafkaClient, rule: str | None = None) -> Sink:
@@ -227,7 +219,7 @@ def line_sink(location: str, kafka: KafkaClient) -> LineSink:
         from ticdc_bridge.spark_jobs.io.parquet import EventParquet
 
         return EventParquet(path_of(location))
-    return LineWriter(sys.stdout if location == "-" else path_of(location))
+    return message_files.LineWriter(sys.stdout if location == "-" else path_of(location))
 
 
 class DeadLetters:
@@ -238,7 +230,7 @@ class DeadLetters:
         self._is_file = topic_of_location(location) is None and location != "-"
         self._sink: Sink | None = None if self._is_file else message_sink(location, kafka)
         if self._is_file:
-            partial_path_of(path_of(location))
+            message_files.partial_path_of(path_of(location))
 
     def write(self, error: WireError, origin: Message) -> None:
         has_lines, letter = self._is_file and not self.location.endswith(".parquet"), dead_letter(error, origin)
@@ -247,7 +239,9 @@ class DeadLetters:
                 _MessageLines(path_of(self.location)) if has_lines else message_sink(self.location, self._kafka)
             )
         if has_lines and isinstance(self._sink, _MessageLines):
-            self._sink.write_text(json_line({**message_line(letter), "code": error.code, "detail": error.detail}))
+            self._sink.write_text(
+                json_line({**message_files.message_line(letter), "code": error.code, "detail": error.detail})
+            )
         else:
             self._sink.write(letter)
 
@@ -256,7 +250,7 @@ class DeadLetters:
         if self._sink is not None:
             self._sink.close()
         elif self._is_file:
-            path, partial = partial_path_of(path_of(self.location))
+            path, partial = message_files.partial_path_of(path_of(self.location))
             if partial is not None:
                 path.unlink(missing_ok=True)
 

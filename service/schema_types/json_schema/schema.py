@@ -6,15 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
-from ticdc_bridge.service.schema_types.base import (
-    Comparable,
-    ComparisonTooLarge,
-    ReferencedText,
-    SchemaParseError,
-    SchemaValidityError,
-    TaggedEntity,
-    Tags,
-)
+from ticdc_bridge.service.schema_types import base
 from ticdc_bridge.service.schema_types.java_text import Json, dump_json
 from ticdc_bridge.service.schema_types.java_text import load_schema as load
 from ticdc_bridge.service.schema_types.json_schema import tags
@@ -32,7 +24,7 @@ class JsonSchema:
 
     text: str
     value: Json
-    referenced: tuple[ReferencedText, ...] = ()
+    referenced: tuple[base.ReferencedText, ...] = ()
     lenient: bool = False
     kind: str = "JSON"
     _kept: list[SchemaLocation] = field(default_factory=list, repr=False)
@@ -46,7 +38,7 @@ class JsonSchema:
                 referenced = [(entry.name, load(entry.text)) for entry in self.referenced] if is_schema else []
                 self._kept.append(load_schema(self.value, referenced))
             except ValueError as error:
-                raise SchemaValidityError(f"Invalid JSON{'' if is_schema else ' schema'}: {error}") from None
+                raise base.SchemaValidityError(f"Invalid JSON{'' if is_schema else ' schema'}: {error}") from None
         return self._kept[0]
 
     def check_validity(self) -> None:
@@ -61,10 +53,10 @@ class JsonSchema:
         """The canonical text: to Confluent, the order of keys makes another schema."""
         return self.normalized_text() if normalized else self.text
 
-    def tags(self) -> list[TaggedEntity]:
+    def tags(self) -> list[base.TaggedEntity]:
         return tags.find(self.root)
 
-    def change_tags(self, add: Tags, remove: Tags) -> str:
+    def change_tags(self, add: base.Tags, remove: base.Tags) -> str:
         self.check_validity()
         return tags.change(self.value, add, remove)
 
@@ -81,15 +73,15 @@ class JsonSchema:
         """Raises SchemaValidityError for a property of the outermost object that begins with `$$`."""
         node = self.root.node
         if isinstance(node, Object) and any(name.startswith(_RESERVED_PREFIX) for name in node.properties):
-            raise SchemaValidityError("#: Field names cannot start with $$ prefix")
+            raise base.SchemaValidityError("#: Field names cannot start with $$ prefix")
 
-    def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
+    def differences(self, writer: base.Comparable, reader_word: str, writer_word: str) -> list[str]:
         other = cast(JsonSchema, writer)
         if (self.text, self.referenced) == (other.text, other.referenced):
             return []
         try:
             problems = incompatibilities(other.root, self.root, lenient=self.lenient)
-        except (ComparisonTooLarge, SchemaValidityError) as error:
+        except (base.ComparisonTooLarge, base.SchemaValidityError) as error:
             return [f"Unexpected exception during compatibility check: {error}"]
         messages: list[str] = []
         size = 0
@@ -101,7 +93,7 @@ class JsonSchema:
         return messages
 
 
-def parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) -> JsonSchema:
+def parse_json(text: str, referenced: Sequence[base.ReferencedText], strict: bool) -> JsonSchema:
     """Read the text of a JSON schema; one that is not `strict` need not be valid.
 
     Raises SchemaParseError if the text isn't JSON, with Confluent's words first, and SchemaValidityError.
@@ -109,7 +101,7 @@ def parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) ->
     try:
         value = load(text)
     except ValueError as error:
-        raise SchemaParseError(f"Invalid JSON schema: {error}") from None
+        raise base.SchemaParseError(f"Invalid JSON schema: {error}") from None
     schema = JsonSchema(dump_json(value), value, tuple(referenced))
     if strict:
         schema.check_validity()

@@ -4,23 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from ticdc_bridge.service.schema_types.base import (
-    Comparable,
-    ReferencedText,
-    SchemaParseError,
-    SchemaValidityError,
-    TaggedEntity,
-    Tags,
-)
-from ticdc_bridge.service.schema_types.protobuf import tags
+from ticdc_bridge.service.schema_types import base
+from ticdc_bridge.service.schema_types.protobuf import descriptor, tags
 from ticdc_bridge.service.schema_types.protobuf.canonical import text_of
 from ticdc_bridge.service.schema_types.protobuf.compatibility import incompatibilities
-from ticdc_bridge.service.schema_types.protobuf.descriptor import (
-    check_descriptor,
-    from_base64,
-    known_files,
-    known_types,
-)
 from ticdc_bridge.service.schema_types.protobuf.model import File, Message
 from ticdc_bridge.service.schema_types.protobuf.parse import parse
 from ticdc_bridge.service.schema_types.protobuf.scopes import THIS_SCHEMA, DeclaredNames, Origin
@@ -39,7 +26,7 @@ class ProtobufSchema:
 
     def types(self) -> DeclaredNames:
         """The names this schema may use; built-in files need no import, as with Confluent."""
-        types = DeclaredNames(known_types())
+        types = DeclaredNames(descriptor.known_types())
         for file, origin in self.dependencies.values():
             types.add(file, origin)
         types.add(self.file, THIS_SCHEMA)
@@ -55,10 +42,10 @@ class ProtobufSchema:
         """The canonical text: to Confluent, the order of fields and options makes another schema."""
         return self.normalized_text() if normalized else self.text
 
-    def tags(self) -> list[TaggedEntity]:
+    def tags(self) -> list[base.TaggedEntity]:
         return tags.find(self.file)
 
-    def change_tags(self, add: Tags, remove: Tags) -> str:
+    def change_tags(self, add: base.Tags, remove: base.Tags) -> str:
         return text_of(tags.change(self.file, add, remove))
 
     def format_text(self, format_: str) -> str:
@@ -66,7 +53,7 @@ class ProtobufSchema:
         if format_ == "ignore_extensions":
             return text_of(self.file, ignore_extensions=True)
         if format_ == "serialized":
-            existing = self.dependencies.keys() | known_files().keys()
+            existing = self.dependencies.keys() | descriptor.known_files().keys()
             return serialize_file(self.file, existing, self.types().scope(self.file.package))
         return self.text
 
@@ -77,18 +64,18 @@ class ProtobufSchema:
                 raise ValueError("a name or import path holds characters that the text of a schema cannot")
             self.normalized_text()
         except ValueError as error:
-            raise SchemaValidityError(str(error)) from None
+            raise base.SchemaValidityError(str(error)) from None
         self._kept["checked"] = ""
 
     def check_fields(self) -> None:
         """Raises SchemaValidityError where no descriptor can be made of the schema."""
-        check_descriptor(self.file, {path: file for path, (file, _) in self.dependencies.items()})
+        descriptor.check_descriptor(self.file, {path: file for path, (file, _) in self.dependencies.items()})
 
     def field_names(self) -> list[str]:
         """Those of the outermost messages; not those of a oneof, which Confluent leaves out."""
         return [entry.name for type_ in self.file.types if isinstance(type_, Message) for entry in type_.fields]
 
-    def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
+    def differences(self, writer: base.Comparable, reader_word: str, writer_word: str) -> list[str]:
         old = cast(ProtobufSchema, writer)
         try:
             problems = incompatibilities(old.file, old.types(), self.file, self.types())
@@ -97,7 +84,7 @@ class ProtobufSchema:
         return [problem.message(reader_word, writer_word) for problem in problems]
 
 
-def parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool) -> ProtobufSchema:
+def parse_protobuf(text: str, referenced: Sequence[base.ReferencedText], strict: bool) -> ProtobufSchema:
     """Read a schema; one that is not `strict` need not be valid. Raises SchemaParseError, SchemaValidityError."""
     try:
         file = read(text)
@@ -108,7 +95,7 @@ def parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool
                 dependencies[entry.name] = read(entry.text), origin
         schema = ProtobufSchema(file, dependencies, text_of(file))
     except ValueError as error:
-        raise SchemaParseError(f"Could not parse Protobuf - {error}") from None
+        raise base.SchemaParseError(f"Could not parse Protobuf - {error}") from None
     if strict:
         schema.check_validity()
     return schema
@@ -124,7 +111,7 @@ def read(text: str) -> File:
     except ValueError as error:
         if text.isascii() and _BASE64_BYTES.issuperset(text.encode()):
             try:
-                return from_base64(text)
+                return descriptor.from_base64(text)
             except ValueError:
                 pass
         raise error from None

@@ -5,16 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
+from ticdc_bridge.cli import job_options
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import (
-    ON_PARTITION_DROP,
-    READ,
-    READER_FEATURES,
-    TYPES,
-    SchemaOptions,
-    SnapshotOptions,
-    formats,
-)
 from ticdc_bridge.cli.options import AS_JSON, DEFINITIONS, ERRORS, INPUT, OUTPUT, KafkaOptions, flag, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
@@ -22,7 +14,7 @@ COMMAND_CLASS: Final = JobFileCommand
 
 
 @dataclass(kw_only=True)
-class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
+class Load(job_options.SnapshotOptions, job_options.SchemaOptions, KafkaOptions):
     """Load the rows that tables of TiDB had at one TSO into lake tables, where `merge` goes on.
 
     Each row has `_commit_ts` = the TSO. It replaces no newer row and brings back no key that was deleted later, so load
@@ -47,7 +39,7 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     in_: str | None = option(
         INPUT, "kafka:TOPIC,…", "The changefeed's topics: a load that leaves a gap before them is refused.", "--in"
     )
-    format: str = formats(READ, "Format of the messages of --in:", "--format", default="auto")
+    format: str = job_options.formats(job_options.READ, "Format of the messages of --in:", "--format", default="auto")
     ddl: Path | None = option(
         DEFINITIONS, "SOURCE", "The tables' DDL, needed if the lake table follows DDL from after the snapshot already."
     )
@@ -57,15 +49,15 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     without_key: Literal["refuse", "append"] = option(
         OUTPUT, None, "Tables without a key: refuse them, or append each row once.", default="refuse"
     )
-    on_partition_drop: Literal["remove", "keep"] = ON_PARTITION_DROP
-    types: Literal["exact", "typed"] = TYPES
+    on_partition_drop: Literal["remove", "keep"] = job_options.ON_PARTITION_DROP
+    types: Literal["exact", "typed"] = job_options.TYPES
     replace: bool = flag(OUTPUT, "--replace", "Remove keys that the snapshot lacks and that are not newer.")
     dry_run: bool = flag(OUTPUT, "--dry-run", "Print what would be loaded, and what would stop it.")
     dead_letter: str | None = option(
         ERRORS, "FILE",
         "File for rows with a value that does not fit its column's type. Without it, such a row stops the load.",
     )  # fmt: skip
-    reader_features: Literal["minimal", "full"] = READER_FEATURES
+    reader_features: Literal["minimal", "full"] = job_options.READER_FEATURES
     json: bool = AS_JSON
 
     def run(self) -> int:

@@ -3,18 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from ticdc_bridge.cli import job_options
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import (
-    MASTER,
-    ON_PARTITION_DROP,
-    READ,
-    TYPES,
-    JobOptions,
-    PrivacyOptions,
-    TableSelection,
-    engines,
-    formats,
-)
 from ticdc_bridge.cli.options import INPUT, OUTPUT, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
@@ -22,7 +12,7 @@ COMMAND_CLASS: Final = JobFileCommand
 
 
 @dataclass(kw_only=True)
-class Merge(TableSelection, PrivacyOptions, JobOptions):
+class Merge(job_options.TableSelection, job_options.PrivacyOptions, job_options.JobOptions):
     """Keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL).
 
     For each key the change with the highest commit_ts wins; the column `_commit_ts` has it. The columns follow the
@@ -46,7 +36,7 @@ class Merge(TableSelection, PrivacyOptions, JobOptions):
           --out iceberg:lake.shop.orders
     """
 
-    format: str = formats(READ, "Format of the messages:", "--format")
+    format: str = job_options.formats(job_options.READ, "Format of the messages:", "--format")
     table: str | None = option(INPUT, "DB.TABLE", "The table; --tables takes several.")
     out: str = field(default="", init=False)
     current: str | None = option(
@@ -56,7 +46,7 @@ class Merge(TableSelection, PrivacyOptions, JobOptions):
         "--out"
     )  # fmt: skip
     at_once: int = option(OUTPUT, "N", "How many tables are written at the same time.", min=1, default=4)
-    engine: str = engines(
+    engine: str = job_options.engines(
         "Library that writes the table. auto: delta-spark, deltalake if its jars are missing; iceberg-spark for "
         "iceberg:."
     )
@@ -80,10 +70,10 @@ class Merge(TableSelection, PrivacyOptions, JobOptions):
         "Kafka.",
         default="commit_ts"
     )  # fmt: skip
-    on_partition_drop: Literal["remove", "keep"] = ON_PARTITION_DROP
-    types: Literal["exact", "typed"] = TYPES
+    on_partition_drop: Literal["remove", "keep"] = job_options.ON_PARTITION_DROP
+    types: Literal["exact", "typed"] = job_options.TYPES
     spark: bool = option(None, None, "merge always runs in Spark.", "--spark", default=False, hidden=True)
-    master: str | None = MASTER
+    master: str | None = job_options.MASTER
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import (
