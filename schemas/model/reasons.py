@@ -5,10 +5,11 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 
 _JSON_MESSAGES = {
     "Expecting value": "a value is missing",
@@ -61,6 +62,16 @@ def reason_of(error: BaseException) -> str:
         if isinstance(error, kind):
             return words(error)
     return str(error) if isinstance(error, ValueError) else _OTHER_FORM
+
+
+@contextmanager
+def usage_errors(what: object, *kinds: type[Exception]) -> Iterator[None]:
+    """What a block raises of these kinds (none: OSError) becomes SetupError USAGE: `what`, and the reason."""
+    caught = kinds or (OSError,)
+    try:
+        yield
+    except caught as error:
+        raise SetupError("USAGE", details=f"{what}: {reason_of(error)}") from error
 
 
 def without_number(text: str) -> str:

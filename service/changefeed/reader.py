@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
 from ticdc_bridge.service.changefeed import setting_checks
 from ticdc_bridge.service.changefeed.known_faults import version_of
@@ -123,11 +123,8 @@ def _document(text: str) -> dict[str, Any]:
         raise SetupError("USAGE", details=f"the changefeed's configuration has more than {MAX_CONFIG} characters")
     if not text.strip():
         return {}
-    try:
+    with usage_errors("the changefeed's configuration is neither TOML nor JSON", ValueError, RecursionError):
         document = _with_dashes(json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text))
-    except (ValueError, RecursionError) as error:
-        details = f"the changefeed's configuration is neither TOML nor JSON: {reason_of(error)}"
-        raise SetupError("USAGE", details=details) from None
     return dict(document)
 
 
@@ -223,13 +220,11 @@ class _Reader:
     def take_uri(self, text: str) -> SplitResult:
         if len(text) > MAX_URI:
             raise SetupError("USAGE", details=f"the sink URI has more than {MAX_URI} characters")
-        try:
+        with usage_errors("the sink URI can't be read", ValueError):
             uri = urlsplit(text.strip())
             uri.port if "," not in uri.netloc else None  # noqa: B018 (reading it checks it)
             query, dropped = setting_checks.read_query(uri)
             pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=1000)
-        except ValueError as error:
-            raise SetupError("USAGE", details=f"the sink URI can't be read: {reason_of(error)}") from None
         if not uri.scheme or not uri.netloc:
             raise SetupError("USAGE", details="the sink URI has no scheme or host: kafka://HOST:PORT/TOPIC?protocol=…")
         self.problems += dropped

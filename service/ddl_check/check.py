@@ -15,6 +15,7 @@ from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.inputs.sql_files import table_called
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.changefeed.known_faults import STOPS
@@ -90,14 +91,12 @@ class CheckInput:
 def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
     """The catalog with tables as SHOW CREATE TABLE prints them. SetupError USAGE for any other text."""
     for number, text in enumerate(texts, 1):
-        try:
+        with usage_errors(f"table definition {number}", DdlError):
             statement = parse(text, SHOW, db)
             if not isinstance(statement, ddl.CreateTable):
                 raise DdlError("DDL_NOT_APPLICABLE", details="it is no CREATE TABLE")
             catalog = apply(catalog, ddl.DropTables("table", (statement.table,), if_exists=True), db)
             catalog = apply(catalog, statement, db)
-        except DdlError as error:
-            raise SetupError("USAGE", details=f"table definition {number}: {error.detail}") from None
     return catalog
 
 

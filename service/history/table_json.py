@@ -14,8 +14,8 @@ from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
 from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.model.errors import DdlError, SetupError
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.type_text import default_text, type_text
 
@@ -52,12 +52,11 @@ def replay(lines: Iterable[str], mode: HistoryMode) -> Iterator[dict[str, Any]]:
 
 
 def _read_recorded(line: str, number: int) -> dict[str, Any]:
-    try:
+    what = f"line {number} is no line of a DDL history"
+    with usage_errors(what, ValueError, LookupError, TypeError, RecursionError):
         document = json.loads(line)
         record = {name: document[name] for name in ("script", "seq", "db", "ddl", "sql_mode", "ok", "wire")}
         record["wire"] = [(entry["scm"], entry["q"]) for entry in record["wire"]]
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise SetupError("USAGE", details=f"line {number} is no line of a DDL history: {reason_of(error)}") from error
     return record
 
 

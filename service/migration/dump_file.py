@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import reason_of, usage_errors
 from ticdc_bridge.service.migration.snapshot import is_number
 from ticdc_bridge.service.migration.topic_records import TopicRecord
 
@@ -34,20 +34,17 @@ _NOTHING: Final = ("null", "<null>", "")
 
 def read_records(path: str) -> Iterator[TopicRecord]:
     """The records of a dump; `-` is standard input. A line that is none is a record with a fault. Raises SetupError."""
-    try:
-        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as lines:
-            partitions: set[int] = set()
-            for number, raw in enumerate(lines, 1):
-                line = raw.rstrip(b"\r\n")
-                if line.strip():
-                    where = f"{path} line {number}"
-                    try:
-                        record = _line(line, where, partitions)
-                    except ValueError as error:
-                        record = TopicRecord(None, None, where, fault=str(error))
-                    yield record
-    except OSError as error:
-        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from None
+    with usage_errors(path), contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as lines:
+        partitions: set[int] = set()
+        for number, raw in enumerate(lines, 1):
+            line = raw.rstrip(b"\r\n")
+            if line.strip():
+                where = f"{path} line {number}"
+                try:
+                    record = _line(line, where, partitions)
+                except ValueError as error:
+                    record = TopicRecord(None, None, where, fault=str(error))
+                yield record
 
 
 def _line(raw: bytes, where: str, partitions: set[int]) -> TopicRecord:

@@ -21,6 +21,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.service.store.dialects import Dialect
 from ticdc_bridge.service.store.migrations import LAYOUT_FACT, bring_up, read_layout, refuse
 from ticdc_bridge.service.store.sql_store import SqlStore, read_database
@@ -78,10 +79,8 @@ def backup(dialect: Dialect, target: Path) -> Contents:
             if table.name in table_names:
                 names = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
                 columns[table.name] = [column.name for column in table.columns if column.name in names]
-        try:
+        with usage_errors(f"can't write {target}"):
             return _write(target, layout, columns, connection, dialect)
-        except OSError as error:
-            raise SetupError("USAGE", details=f"can't write {target}: {error.strerror or error}") from None
 
 
 def _write(target: Path, layout: int, columns: Columns, connection: sa.Connection, dialect: Dialect) -> Contents:

@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import reason_of, usage_errors
 from ticdc_bridge.service.changefeed.reader import read_files
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED
@@ -139,9 +139,7 @@ def _read_settings(table: dict[str, Any], where: str, folder: Path) -> Changefee
     uri, config = table.get("sink-uri"), table.get("config")
     if not uri and not config:
         return None
-    try:
+    with usage_errors(f"--track {where}: changefeed {table['name']}", SetupError):
         more = {key.replace("-", "_"): table.get(key) for key in ("time-zone", "schema-registry", "ticdc-version")}
         settings = read_files(uri, str(folder / config) if config else None, **more)
         return replace(settings, accepted=frozenset(table.get("accept", "").replace(",", " ").split()))
-    except SetupError as error:
-        raise SetupError("USAGE", details=f"--track {where}: changefeed {table['name']}: {error.detail}") from error

@@ -10,8 +10,9 @@ from ticdc_bridge.clients.kafka import KafkaErrors, library, make_client, partit
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.inputs.definition_files import LEFT_OUT
 from ticdc_bridge.schemas.inputs.message_lines import parse_line
-from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.service.history.model import PartitionKey
 from ticdc_bridge.service.tracker.events import UnusableEvent, is_line_of_ddl, object_of
 
@@ -53,10 +54,8 @@ class FileSource:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._number = 0
-        try:
+        with usage_errors(path):
             self._file = path.open("rb")
-        except OSError as error:
-            raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
 
     def start(self, offsets: dict[PartitionKey, int | None]) -> None:
         """A file is read from its start: what it repeats is known."""
@@ -64,10 +63,8 @@ class FileSource:
     def read(self, most: int, seconds: float) -> SourceBatch | None:
         batch, count, size = SourceBatch(), 0, 0
         while count < most and size < MOST_BYTES:
-            try:
+            with usage_errors(self._path):
                 line = self._file.readline(_MAX_LINE)
-            except OSError as error:
-                raise SetupError("USAGE", details=f"{self._path}: {error.strerror or error}") from error
             if not line:
                 return batch if count else None
             count, size = count + 1, size + len(line)

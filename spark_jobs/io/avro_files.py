@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.formats.avro.schema import BEFORE
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, frame
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import reason_of, usage_errors
 from ticdc_bridge.spark_jobs.io.archive_files import origin_of
 from ticdc_bridge.spark_jobs.io.message_files import AtomicFile
 
@@ -95,10 +95,8 @@ def read_archive(path: Path) -> Iterator[Message]:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    try:
+    with usage_errors(path):
         return path.open("rb")
-    except OSError as error:
-        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
 
 
 class _Container:
@@ -294,11 +292,9 @@ class ArchiveWriter(AtomicFile):
         self._sync = hashlib.sha256(text).digest()[:_SYNC]
         entries = ((b"avro.schema", text), (b"avro.codec", b"deflate"))
         pairs = b"".join(binary.write_bytes(name) + binary.write_bytes(value) for name, value in entries)
-        try:
+        with usage_errors(path):
             self._file = self._partial.open("wb")
             self._file.write(_MAGIC + binary.write_long(len(entries)) + pairs + b"\x00" + self._sync)
-        except OSError as error:
-            raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
 
     def write(self, message: Message) -> None:
         self._records.append(message.value or b"")

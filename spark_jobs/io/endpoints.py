@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import TableSource
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.plain.reader import error_of_line, plain_message, same_message
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.io import message_files
@@ -113,13 +113,10 @@ def plain_item(line: bytes, origin: Message | None = None) -> Message | tuple[Wi
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    try:
-        with message_files.opened(path) as file:
-            for line in iter(lambda: file.readline(message_files.MAX_LINE), b""):
-                if line.strip():
-                    yield line.rstrip(b"\r\n")
-    except UNREADABLE as error:
-        raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
+    with usage_errors(path, *UNREADABLE), message_files.opened(path) as file:
+        for line in iter(lambda: file.readline(message_files.MAX_LINE), b""):
+            if line.strip():
+                yield line.rstrip(b"\r\n")
 
 
 def lines_file(location: str, options: Options, plain: bool, tables: TableSource | None = None) -> Path:

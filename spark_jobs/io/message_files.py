@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.inputs.message_lines import message_line as message_li
 from ticdc_bridge.schemas.inputs.message_lines import parse_line as parse_line
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, partial_path_for
 
@@ -42,36 +42,30 @@ def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
 
         yield from read_archive(path)
         return
-    try:
-        with opened(path) as file:
-            lines = iter(lambda: file.readline(MAX_LINE), b"")
-            numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-            first = next(numbered, None)
-            if first is not None and _begins_document(first[1]):
-                pieces = _documents(first[1] + file.read(_MOST_DOCUMENT + 1), first[0], path)
-            else:
-                pieces = numbered if first is None else chain((first,), numbered)
-            for number, line in pieces:
-                try:
-                    yield parse_line(line, f"{path.name}:{number}")
-                except WireError as error:
-                    yield error, Message(None, line.rstrip(b"\r\n"))
-    except UNREADABLE as error:
-        raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
+    with usage_errors(path, *UNREADABLE), opened(path) as file:
+        lines = iter(lambda: file.readline(MAX_LINE), b"")
+        numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+        first = next(numbered, None)
+        if first is not None and _begins_document(first[1]):
+            pieces = _documents(first[1] + file.read(_MOST_DOCUMENT + 1), first[0], path)
+        else:
+            pieces = numbered if first is None else chain((first,), numbered)
+        for number, line in pieces:
+            try:
+                yield parse_line(line, f"{path.name}:{number}")
+            except WireError as error:
+                yield error, Message(None, line.rstrip(b"\r\n"))
 
 
 def is_plain_lines(path: Path) -> bool:
     """True if a file is lines as they are: neither compressed nor a JSON document. SetupError USAGE."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_LONGEST_MAGIC)
-            if any(head.startswith(magic) for magic in _COMPRESSED):
-                return False
-            file.seek(0)
-            first = next((line for line in iter(lambda: file.readline(MAX_LINE), b"") if line.strip()), b"")
-            return not _begins_document(first)
-    except OSError as error:
-        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+    with usage_errors(path), path.open("rb") as file:
+        head = file.read(_LONGEST_MAGIC)
+        if any(head.startswith(magic) for magic in _COMPRESSED):
+            return False
+        file.seek(0)
+        first = next((line for line in iter(lambda: file.readline(MAX_LINE), b"") if line.strip()), b"")
+        return not _begins_document(first)
 
 
 @contextmanager
@@ -296,10 +290,8 @@ class LineWriter:
         self._written = 0
         if isinstance(target, Path):
             self._path, self._partial = partial_path_of(target)
-            try:
+            with usage_errors(target):
                 self._file: IO[str] = (self._partial or target).open("w", encoding="utf-8")
-            except OSError as error:
-                raise SetupError("USAGE", details=f"{target}: {error.strerror or error}") from error
         else:
             self._file = target
 

@@ -7,9 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.plain.reader import read_headers
 from ticdc_bridge.spark_jobs.io.message_files import AtomicFile
 
@@ -38,10 +37,8 @@ class ParquetFile(AtomicFile):
         self._schema = pa.schema(columns, metadata)  # type: ignore[arg-type]  # the stubs know less
         super().__init__(path, "Parquet")
         self._rows: list[dict[str, Any]] = []
-        try:
+        with usage_errors(path):
             self._file = pq.ParquetWriter(self._partial, self._schema)
-        except OSError as error:
-            raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
 
     def add(self, row: dict[str, Any]) -> None:
         self._rows.append(row)

@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.ddl.parser.literals import quote_escaped
 from ticdc_bridge.schemas.formats.canal_json.decoder import column_of_type
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion
 
 SCHEMA_FILE = re.compile(r"schema_(\d{1,20})_\d{1,10}\.json\Z", re.ASCII)
@@ -34,16 +34,13 @@ class TableFile:
     @classmethod
     def read(cls, path: Path) -> TableFile:
         """SetupError USAGE for what is none."""
-        try:
+        with usage_errors(f"{path}: no schema file of a storage sink", OSError, ValueError, RecursionError):
             document = json.loads(path.read_text(encoding="utf-8"))
             if not isinstance(document, dict) or not isinstance(document.get("Schema"), str):
                 raise ValueError("no 'Schema'")
             if type(document.get("TableVersion")) is not int:
                 raise ValueError("no 'TableVersion'")
             return cls(path, document)
-        except (OSError, ValueError, RecursionError) as error:
-            details = f"{path}: no schema file of a storage sink: {reason_of(error)}"
-            raise SetupError("USAGE", details=details) from error
 
     @property
     def version(self) -> int:
@@ -56,10 +53,8 @@ class TableFile:
     @cached_property
     def types(self) -> dict[str, str]:
         """The columns' types as Canal-JSON's mysqlType has them. SetupError USAGE."""
-        try:
+        with usage_errors(f"{self.path}: TableColumns", LookupError, TypeError, AttributeError):
             return {column["ColumnName"]: _type_text(column) for column in self._columns}
-        except (LookupError, TypeError, AttributeError) as error:
-            raise SetupError("USAGE", details=f"{self.path}: TableColumns: {reason_of(error)}") from error
 
     @property
     def keys(self) -> list[str]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.plain.writer import b64
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.pipeline.progress import step
@@ -44,10 +45,8 @@ def run(folder: Path) -> int:
     """Runs the demo and leaves its files in `folder`; 0 when nothing failed."""
     began = time.monotonic()
     os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # to compile kernels takes half a minute, 273 messages a moment
-    try:
+    with usage_errors(f"--out {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SetupError("USAGE", details=f"--out {folder}: {error.strerror or error}") from error
     with sample_files() as samples, _spark() as starting, service(folder) as url:
         say(f"registry on {url}, store {folder / 'registry.db'}")
         register(samples / "shop.schemas.jsonl", url)

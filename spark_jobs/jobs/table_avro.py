@@ -7,7 +7,8 @@ from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.avro.encoder import RecordEncoder
 from ticdc_bridge.schemas.formats.avro.values import compile_record
 from ticdc_bridge.schemas.formats.base import Encoder
-from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.spark_jobs.io.avro_files import ArchiveWriter
 from ticdc_bridge.spark_jobs.pipeline.avro_versions import registered_versions
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
@@ -34,10 +35,8 @@ def record_config(read: CodecConfig, on_lossy: str) -> RecordConfig:
     table, options = read.view.table, replace(read.options, on_lossy=on_lossy)
     complete = replace(options, enable_tidb_extension=True, avro_include_before_value=True)
     registered = registered_versions(read.schemas, table.id).values
-    try:
+    with usage_errors(f"table {table.id}", WireError):
         text = registered[-1].entry.schema if registered else publish.value_schema(table, complete)
-    except WireError as error:
-        raise SetupError("USAGE", details=f"table {table.id}: {error.detail}") from error
     return RecordConfig("avro", read.schemas, options, view=read.view, text=text)
 
 

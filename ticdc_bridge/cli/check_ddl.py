@@ -28,7 +28,7 @@ from ticdc_bridge.cli.options import (
 from ticdc_bridge.cli.output import ServiceCommand, exit_with
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import usage_errors
 
 if TYPE_CHECKING:
     from ticdc_bridge.schemas.ddl.executor.versions import DdlText
@@ -244,10 +244,8 @@ def _open_trial(url: str | None, definitions: Sequence[DdlText]) -> Iterator[Tri
 def _parse_schemas(path: str) -> Any:
     from ticdc_bridge.schemas.inputs.schema_files import registered_schemas
 
-    try:
+    with usage_errors(f"--schemas {path}", OSError, ValueError):
         return registered_schemas(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise SetupError("USAGE", details=f"--schemas {path}: {reason_of(error)}") from None
 
 
 # ---- how it is shown

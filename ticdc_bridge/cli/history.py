@@ -14,7 +14,7 @@ import typer
 from ticdc_bridge.cli.options import DDL_ZONE, DEFINITIONS, INPUT, StoreOptions, argument, flag, format_out, option
 from ticdc_bridge.cli.output import ServiceCommand, choose_source, exit_with, load_settings
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import reason_of, usage_errors
 from ticdc_bridge.service.server.logs import print_line
 
 if TYPE_CHECKING:
@@ -145,12 +145,9 @@ class Snapshot(HistoryCommand):
 
 def _first_message(file: str) -> Any:
     """The JSON of a file's first line. SetupError USAGE."""
-    try:
-        with open(file, encoding="utf-8-sig") as lines:
-            return json.loads(next(lines, ""))
-    except (OSError, ValueError, RecursionError) as error:
-        details = f"--message {file}: a line of JSON with key_b64 and value_b64 is needed: {reason_of(error)}"
-        raise SetupError("USAGE", details=details) from None
+    what = f"--message {file}: a line of JSON with key_b64 and value_b64 is needed"
+    with usage_errors(what, OSError, ValueError, RecursionError), open(file, encoding="utf-8-sig") as lines:
+        return json.loads(next(lines, ""))
 
 
 def _split_table(db: str | None, table: str | None) -> tuple[str, str]:
@@ -166,11 +163,9 @@ def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None
     from ticdc_bridge.schemas.inputs.table_sources import definition_source, read_statements
 
     read, catalog = read_statements(definition_source(source), db), new_catalog()
-    try:
+    with usage_errors(f"--ddl {source}", DdlError):
         for statement in read.statements:
             catalog, _ = apply_text(catalog, statement)
-    except DdlError as error:
-        raise SetupError("USAGE", details=f"--ddl {source}: {error.detail}") from None
     every = sorted((table for database in catalog.databases for table in database.tables), key=lambda t: t.id)
     named = [table for table in every if not only or table.id.table.lower() == only.lower()]
     if not named:

@@ -25,7 +25,7 @@ import typer
 from ticdc_bridge.cli.app import Command
 from ticdc_bridge.cli.job_command import refuse
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
 from ticdc_bridge.spark_jobs.pipeline.private_columns import rule_pairs
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput
@@ -94,10 +94,8 @@ def _path_in(words: list[str]) -> str | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
+    with usage_errors(f"{OPTION} {path}", OSError, ValueError):
         return tomllib.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise SetupError("USAGE", details=f"{OPTION} {path}: {reason_of(error)}") from error
 
 
 def _option_name(key: str, command: str, options: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ticdc_bridge.cli.job_command import JobCommand
 from ticdc_bridge.cli.options import OUTPUT, option
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import usage_errors
 
 ZIP, SCRIPT = "ticdc_bridge.zip", "bridge.py"
 _MAIN = '''\
@@ -41,15 +41,13 @@ class Package(JobCommand):
     out: Path = option(OUTPUT, "DIR", "Target folder.", "--out", "--dir", default=Path("dist"))
 
     def run(self) -> int:
-        try:
+        with usage_errors(f"--out {self.out}"):
             self.out.mkdir(parents=True, exist_ok=True)
             with zipfile.ZipFile(self.out / ZIP, "w", zipfile.ZIP_DEFLATED) as out:
                 for path, name in sorted(_files(), key=lambda entry: entry[1]):
                     # One time for all files: the same sources give the same zip.
                     out.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), path.read_bytes())
             (self.out / SCRIPT).write_text(_MAIN, encoding="utf-8")
-        except OSError as error:
-            raise SetupError("USAGE", details=f"--out {self.out}: {error.strerror or error}") from error
         print(f"package: {self.out / ZIP}, {self.out / SCRIPT}", file=sys.stderr)
         return 0
 
