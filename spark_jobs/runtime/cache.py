@@ -1,5 +1,6 @@
 """Where downloaded and generated files are kept between runs, and how they get there whole."""
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -32,8 +33,6 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
 @contextmanager
 def lock_file(path: Path) -> Iterator[None]:
     """Hold an exclusive lock between processes on `path` (an empty file that stays); waits for its turn."""
-    import fcntl  # POSIX only; imported late so that workers elsewhere can still import this module
-
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

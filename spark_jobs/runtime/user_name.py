@@ -5,6 +5,7 @@ file of ours; the Spark image has it.
 """
 
 import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,10 +18,6 @@ _NAME = "ticdc-bridge"
 
 def variables_for_nameless_user(make_folder: Callable[[], Path]) -> dict[str, str]:
     """The variables that give this process's user a name; {} where it has one. SetupError USAGE: no nss_wrapper."""
-    try:
-        import pwd
-    except ImportError:  # no users here
-        return {}
     try:
         pwd.getpwuid(os.getuid())
         return {}

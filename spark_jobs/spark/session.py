@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -295,8 +294,8 @@ def _local_settings(folder: Path) -> dict[str, str]:
     pieces, name = str(max(8, 4 * (os.cpu_count() or 1))), "spark.python.unix.domain.socket"
     shuffles = {"spark.sql.shuffle.partitions": pieces, "spark.databricks.delta.snapshotPartitions": pieces}
     # Python's workers are reached through sockets in the file system, which cost less than TCP's on loopback. Not where
-    # the system has none, nor where their names, of 42 characters in the folder, would be too long for one.
-    if not hasattr(socket, "AF_UNIX") or len(str(folder).encode()) > _LONGEST_SOCKET - 43:
+    # their names, of 42 characters in the folder, would be too long for one.
+    if len(str(folder).encode()) > _LONGEST_SOCKET - 43:
         return {**_LOCAL, **shuffles}
     return {**_LOCAL, **shuffles, f"{name}.enabled": "true", f"{name}.dir": str(folder)}
 
