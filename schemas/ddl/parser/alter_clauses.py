@@ -90,8 +90,7 @@ def _drop(c: Cursor) -> statements.Clause:
     if c.accept("FOREIGN", "KEY"):
         c.accept("IF", "EXISTS")
         return statements.NoColumnEffect("DROP FOREIGN KEY", name=c.name("a foreign key's name"))
-    if c.upper in ("CHECK", "CONSTRAINT"):
-        c.advance()
+    if c.accept_any("CHECK", "CONSTRAINT"):
         c.name("a constraint's name")
         return statements.NoColumnEffect("DROP CHECK")
     if c.accept("STATS_EXTENDED"):
@@ -131,8 +130,7 @@ def _rename(c: Cursor) -> statements.Clause:
         old = c.name("a column's name")
         c.expect("TO")
         return statements.RenameColumn(old, c.name("a column's name"))
-    if c.upper in ("INDEX", "KEY"):
-        c.advance()
+    if c.accept_any("INDEX", "KEY"):
         old = c.name("an index's name")
         c.expect("TO")
         return statements.RenameIndex(old, c.name("an index's name"))
@@ -142,13 +140,11 @@ def _rename(c: Cursor) -> statements.Clause:
 
 def _alter(c: Cursor) -> statements.Clause:
     c.expect("ALTER")
-    if c.upper == "INDEX":
-        c.expect("INDEX")
+    if c.accept("INDEX"):
         name = c.name("an index's name")
         visibility = c.accept_any("VISIBLE", "INVISIBLE") or c.fail("VISIBLE", "INVISIBLE")
         return statements.NoColumnEffect(f"ALTER INDEX {visibility}", name=name)
-    if c.upper in ("CHECK", "CONSTRAINT"):
-        c.advance()
+    if c.accept_any("CHECK", "CONSTRAINT"):
         c.name("a constraint's name")
         if not (c.accept("NOT", "ENFORCED") or c.accept("ENFORCED")):
             c.fail("ENFORCED", "NOT ENFORCED")

@@ -148,63 +148,52 @@ def position(c: Cursor) -> ColumnPosition | None:
 
 def _with_option(c: Cursor, column: ColumnDef) -> ColumnDef | None:
     """The definition with the option that comes; None where none comes."""
-    first = c.upper
-    match first:
-        case "NOT":
-            c.expect("NOT", "NULL")
-            return replace(column, nullable=False)
-        case "NULL":
-            c.advance()
-            return replace(column, nullable=True)
-        case "AUTO_INCREMENT":
-            c.advance()
-            return replace(column, nullable=False, auto_increment=True)
-        case "SERIAL":
-            c.expect("SERIAL", "DEFAULT", "VALUE")
-            return replace(column, nullable=False, auto_increment=True, unique_key=True)
-        case "AUTO_RANDOM":
-            c.advance()
-            if c.upper == "(":
-                c.list_in_parentheses(Cursor.integer)
-            return replace(column, auto_random=True)
-        case "PRIMARY" | "KEY":
-            c.accept("PRIMARY")
-            c.expect("KEY")
-            word = c.accept_any("CLUSTERED", "NONCLUSTERED")
-            c.accept_any("GLOBAL", "LOCAL")
-            clustered = word == "CLUSTERED" if word else None
-            return replace(column, primary_key=True, unique_first=column.unique_key, clustered=clustered)
-        case "UNIQUE":
-            c.advance()
-            c.accept("KEY")
-            c.accept_any("GLOBAL", "LOCAL")
-            return replace(column, unique_key=True)
-        case "DEFAULT":
-            c.advance()
-            return replace(column, default=default_value(c))
-        case "ON":
-            c.expect("ON", "UPDATE")
-            if c.upper not in NOW:
-                c.fail("CURRENT_TIMESTAMP")
-            return replace(column, on_update=True, update_digits=int(read_now(c) or 0))
-        case "COMMENT":
-            c.advance()
-            return replace(column, comment=c.comment())
-        case "COLLATE":
-            if column.collate:
-                c.refuse("Multiple COLLATE clauses")
-            c.advance()
-            c.accept("=")
-            return replace(column, collate=c.word_or_text("a collation").lower())
-        case "GENERATED" | "AS":
-            if c.accept("GENERATED"):
-                c.expect("ALWAYS")
-            c.expect("AS", "(")
-            text = expression(c)
-            c.expect(")")
-            return replace(column, generated=text, stored=c.accept_any("VIRTUAL", "STORED") == "STORED")
-        case _:
-            return column if _skip_option(c) else None
+    if c.accept("NOT"):
+        c.expect("NULL")
+        return replace(column, nullable=False)
+    if c.accept("NULL"):
+        return replace(column, nullable=True)
+    if c.accept("AUTO_INCREMENT"):
+        return replace(column, nullable=False, auto_increment=True)
+    if c.accept("SERIAL"):
+        c.expect("DEFAULT", "VALUE")
+        return replace(column, nullable=False, auto_increment=True, unique_key=True)
+    if c.accept("AUTO_RANDOM"):
+        if c.upper == "(":
+            c.list_in_parentheses(Cursor.integer)
+        return replace(column, auto_random=True)
+    if c.upper in ("PRIMARY", "KEY"):
+        c.accept("PRIMARY")
+        c.expect("KEY")
+        word = c.accept_any("CLUSTERED", "NONCLUSTERED")
+        c.accept_any("GLOBAL", "LOCAL")
+        clustered = word == "CLUSTERED" if word else None
+        return replace(column, primary_key=True, unique_first=column.unique_key, clustered=clustered)
+    if c.accept("UNIQUE"):
+        c.accept("KEY")
+        c.accept_any("GLOBAL", "LOCAL")
+        return replace(column, unique_key=True)
+    if c.accept("DEFAULT"):
+        return replace(column, default=default_value(c))
+    if c.accept("ON"):
+        c.expect("UPDATE")
+        if c.upper not in NOW:
+            c.fail("CURRENT_TIMESTAMP")
+        return replace(column, on_update=True, update_digits=int(read_now(c) or 0))
+    if c.accept("COMMENT"):
+        return replace(column, comment=c.comment())
+    if c.upper == "COLLATE" and column.collate:
+        c.refuse("Multiple COLLATE clauses")
+    if c.accept("COLLATE"):
+        c.accept("=")
+        return replace(column, collate=c.word_or_text("a collation").lower())
+    if c.upper in ("GENERATED", "AS"):
+        if c.accept("GENERATED"):
+            c.expect("ALWAYS")
+        c.expect("AS")
+        text = c.in_parentheses(expression)
+        return replace(column, generated=text, stored=c.accept_any("VIRTUAL", "STORED") == "STORED")
+    return column if _skip_option(c) else None
 
 
 _CHOICES = {"COLUMN_FORMAT": ("DEFAULT", "FIXED", "DYNAMIC"), "STORAGE": ("DEFAULT", "DISK", "MEMORY")}
@@ -212,8 +201,7 @@ _CHOICES = {"COLUMN_FORMAT": ("DEFAULT", "FIXED", "DYNAMIC"), "STORAGE": ("DEFAU
 
 def _skip_option(c: Cursor) -> bool:
     """Reads an option that changes nothing in the definition, if one comes."""
-    first = c.upper
-    match first:
+    match c.upper:
         case "CHECK" | "CONSTRAINT":
             if c.accept("CONSTRAINT") and c.upper != "CHECK":
                 c.name("a constraint's name")

@@ -197,11 +197,14 @@ class Cursor:
             found.append(reader(self))
         return found
 
-    def list_in_parentheses(self, reader: Callable[[Cursor], T]) -> list[T]:
+    def in_parentheses(self, reader: Callable[[Cursor], T]) -> T:
         self.expect("(")
-        found = self.listed(reader)
+        found = reader(self)
         self.expect(")")
         return found
+
+    def list_in_parentheses(self, reader: Callable[[Cursor], T]) -> list[T]:
+        return self.in_parentheses(lambda c: c.listed(reader))
 
     def attempt(self, reader: Callable[[Cursor], T]) -> T | None:
         """Returns what a reader reads; None where it fails, and then nothing is read."""

@@ -79,8 +79,7 @@ def _simple_default(c: Cursor) -> DefaultValue | None:
         return DefaultValue("int", "1" if c.advance().upper == "TRUE" else "0")
     if c.upper in NOW:
         return DefaultValue("now", read_now(c))
-    if c.upper in _TODAY:
-        c.advance()
+    if c.accept_any(*_TODAY):
         if c.accept("("):
             c.expect(")")
         return DefaultValue("date", "CURRENT_DATE")
@@ -104,9 +103,8 @@ def _sequence(c: Cursor) -> DefaultValue | None:
         c.expect("FOR")
         name = c.table()
     elif c.upper == "NEXTVAL" and c.peek().upper == "(":
-        c.expect("NEXTVAL", "(")
-        name = c.table()
-        c.expect(")")
+        c.expect("NEXTVAL")
+        name = c.in_parentheses(Cursor.table)
     else:
         return None
     return DefaultValue("expr", f"nextval({quote_name(name.db or c.db)}.{quote_name(name.table)})")

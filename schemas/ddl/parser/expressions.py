@@ -45,8 +45,7 @@ def expression(c: Cursor) -> str:
         while True:
             if c.upper in _LOGICAL:
                 out += f" {_LOGICAL[c.advance().upper]} {_predicate(c)}"
-            elif c.upper == "||":
-                c.advance()
+            elif c.accept("||"):
                 out += f" or {_predicate(c)}"
             else:
                 return out
@@ -140,8 +139,7 @@ def _is_call(c: Cursor) -> bool:
 
 def _operand(c: Cursor) -> str:
     out, joined = _unary(c), 0
-    while c.upper == "||" and c.mode.pipes_as_concat:
-        c.advance()
+    while c.mode.pipes_as_concat and c.accept("||"):
         joined += 1
         c.check_depth(joined)
         out = f"concat({out}, {_unary(c)})"
@@ -198,8 +196,7 @@ def _word(c: Cursor) -> str:
             c.advance()  # TiDB prints no introducer of bits (upstream `pkg/types/parser_driver/value_expr.go`)
             return atom(c)
         return literals.text_literal(c.literal(), _SAME_CHARSETS.get(charset, charset))
-    if upper == "ROW" and next_.upper == "(":
-        c.expect("ROW", "(")
+    if c.accept("ROW", "("):
         return f"row({_list(c, ',')})"
     if upper in _SPECIAL and (next_.upper == "(" or upper not in _NAMES_TOO):
         return _SPECIAL[upper](c)

@@ -79,9 +79,7 @@ def _bound(c: Cursor) -> Bound:
     if word := c.accept_any("MAXVALUE", "DEFAULT", "NULL"):
         return None if word == "NULL" else Limit(word)
     if word := c.accept_any(*_FUNCTIONS):
-        c.expect("(")
-        text = c.literal()
-        c.expect(")")
+        text = c.in_parentheses(Cursor.literal)
         try:
             day = datetime.strptime(text, "%Y-%m-%d %H:%M:%S" if " " in text else "%Y-%m-%d")
         except ValueError:

@@ -222,8 +222,7 @@ def _rename(c: Cursor) -> statements.Statement:
 def _alter(c: Cursor) -> statements.Statement:
     c.expect("ALTER")
     c.accept("IGNORE")
-    if c.upper in ("DATABASE", "SCHEMA"):
-        c.advance()
+    if c.accept_any("DATABASE", "SCHEMA"):
         words = ("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "PLACEMENT", "SET")
         name = c.name("a database's name") if c.is_name() and c.upper not in words else ""
         return statements.AlterDatabase(name, *_database_options(c))

@@ -21,19 +21,15 @@ def starts_index(c: Cursor) -> bool:
 
 def elements(c: Cursor) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...]]:
     """( column or index, … ), from the opening parenthesis to the closing one."""
-    columns: list[ColumnDef] = []
-    indexes: list[IndexDef] = []
-    c.expect("(")
-    while True:
-        if c.upper == ")":
-            c.refuse("a column or an index is expected, not ')'")
-        if starts_index(c):
-            indexes.append(index_definition(c))
-        else:
-            columns.append(column_definitions.column_definition(c))
-        if not c.accept(","):
-            c.expect(")")
-            return tuple(columns), tuple(indexes)
+    found = c.list_in_parentheses(_element)
+    columns = tuple(element for element in found if isinstance(element, ColumnDef))
+    return columns, tuple(element for element in found if isinstance(element, IndexDef))
+
+
+def _element(c: Cursor) -> ColumnDef | IndexDef:
+    if c.upper == ")":
+        c.refuse("a column or an index is expected, not ')'")
+    return index_definition(c) if starts_index(c) else column_definitions.column_definition(c)
 
 
 # ---- indexes
@@ -43,17 +39,16 @@ def index_definition(c: Cursor) -> IndexDef:
     if c.accept("CONSTRAINT") and c.is_name():
         name = c.name()
     if c.accept("PRIMARY", "KEY"):
-        index_name = optional_name(c)  # the name after CONSTRAINT goes before it
-        return _keys(c, IndexDef("primary", name or index_name))
+        return _keys(c, IndexDef("primary", _index_name(c, name)))
     if c.accept("UNIQUE"):
         c.accept_any("INDEX", "KEY")
-        index_name = optional_name(c)
-        return _keys(c, IndexDef("unique", name or index_name))
+        return _keys(c, IndexDef("unique", _index_name(c, name)))
     if c.accept("FOREIGN", "KEY"):
-        index_name = optional_name(c, exists=True)
+        c.accept("IF", "NOT", "EXISTS")
+        name = _index_name(c, name)
         columns, lengths, _ = index_columns(c)
         table, referenced = column_definitions.references(c)
-        return IndexDef("foreign", name or index_name, columns, lengths, references=table, referenced=referenced)
+        return IndexDef("foreign", name, columns, lengths, references=table, referenced=referenced)
     if c.upper == "CHECK":
         column_definitions.check_constraint(c)
         return IndexDef("check", name)
@@ -64,15 +59,14 @@ def index_definition(c: Cursor) -> IndexDef:
         c.accept_any("INDEX", "KEY")
     else:
         c.advance()
-    index_name = optional_name(c, exists=True)
-    return replace(_keys(c, IndexDef("index", name or index_name)), special=special)
+    c.accept("IF", "NOT", "EXISTS")
+    return replace(_keys(c, IndexDef("index", _index_name(c, name))), special=special)
 
 
-def optional_name(c: Cursor, exists: bool = False) -> str:
-    """An index's name, if one comes. An index may be called `type`, but not `using`."""
-    if exists:
-        c.accept("IF", "NOT", "EXISTS")
-    return c.name() if c.is_name() else ""
+def _index_name(c: Cursor, of_constraint: str) -> str:
+    """The name after CONSTRAINT, or that which comes, if one does. An index may be called `type`, but not `using`."""
+    name = c.name() if c.is_name() else ""
+    return of_constraint or name
 
 
 def _keys(c: Cursor, index: IndexDef) -> IndexDef:
@@ -94,7 +88,7 @@ def index_columns(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], t
     while True:
         lengths.append(None)
         if c.upper == "(":
-            text = c.attempt(_in_parentheses)
+            text = c.attempt(lambda c: c.in_parentheses(expression))
             if text is None:
                 c.skip_parentheses()
             else:
@@ -102,20 +96,12 @@ def index_columns(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], t
             names.append("")
         else:
             names.append(c.column())
-            if c.accept("("):
-                lengths[-1] = c.integer("a length")
-                c.expect(")")
+            if c.upper == "(":
+                lengths[-1] = c.in_parentheses(lambda c: c.integer("a length"))
         c.accept_any("ASC", "DESC")
         if not c.accept(","):
             c.expect(")")
             return tuple(names), tuple(lengths), tuple(texts)
-
-
-def _in_parentheses(c: Cursor) -> str:
-    c.expect("(")
-    text = expression(c)
-    c.expect(")")
-    return text
 
 
 def index_options(c: Cursor, index: IndexDef) -> IndexDef:
