@@ -4,7 +4,6 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -210,6 +209,13 @@ class HttpSchemas(HttpClient):
             lambda reference: self._referred(reference, context),
         )
 
+    def _resolved_if_known(self, answer: Any, owner: str, text: str) -> str:
+        """As `_resolved`; the text as it is where a type can't be had: whoever compiles it says which."""
+        try:
+            return self._resolved(answer, owner, text)
+        except ValueError:
+            return text
+
     def _referred(self, reference: Reference, context: str) -> ReferringSchema:
         """The version referred to; a subject that names no context is in that of the schema that refers to it."""
         subject = reference.subject if reference.subject.startswith(":.") else context + reference.subject
@@ -237,10 +243,7 @@ class HttpSchemas(HttpClient):
         if answer is None:
             return None
         text = self.read_field(answer, "schema", str)
-        try:
-            return self._resolved(answer, str(answer.get("subject") or subject), text)
-        except ValueError:
-            return text  # whoever compiles it says which type lacks
+        return self._resolved_if_known(answer, str(answer.get("subject") or subject), text)
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
         result = self._cache.ids.get((subject, schema))
@@ -294,19 +297,11 @@ class HttpSchemas(HttpClient):
                     continue  # deleted since it was listed
                 is_avro = (answer.get("schemaType") or AVRO) == AVRO
                 id_, text = self.read_field(answer, "id", int), self.read_field(answer, "schema", str)
+                text = self._resolved_if_known(answer, subject, text) if is_avro else text
                 entry = RegisteredSchema(subject, version, id_, text) if is_avro else None
-                if entry is not None:
-                    entry = self._with_references(entry, answer)
                 versions[subject, version] = time.monotonic() + _KNOWN_FOR, entry
             if entry is not None:
                 yield entry
-
-    def _with_references(self, entry: RegisteredSchema, answer: Any) -> RegisteredSchema:
-        """The entry with the types that it refers to; as it is where they can't be had: its compilation says so."""
-        try:
-            return replace(entry, schema=self._resolved(answer, entry.subject, entry.schema))
-        except ValueError:
-            return entry
 
 
 Schemas = FileSchemas | HttpSchemas
