@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import Response
 
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.model.values import zone as known_zone
 from ticdc_bridge.service.api.bodies import (
     FLAG,
@@ -87,13 +88,11 @@ def request_of(body: dict[str, Any]) -> CheckRequest:
     from ticdc_bridge.service.changefeed.reader import read
     from ticdc_bridge.service.ddl_check.request import CheckRequest
 
-    settings = body.get("changefeed") or {}
+    settings = {name: setting for name, setting in (body.get("changefeed") or {}).items() if name != "name"}
     zone = body.get("ddl_time_zone") or None
     if zone:
-        try:
+        with usage_errors("ddl_time_zone", ValueError):
             known_zone(zone)
-        except ValueError as error:
-            raise SetupError("USAGE", details=f"ddl_time_zone: {error}") from None
     if not (body.get("sql") or "").strip():
         raise SetupError("USAGE", details="sql is missing: the DDL statement to be checked")
     return CheckRequest(
@@ -102,15 +101,8 @@ def request_of(body: dict[str, Any]) -> CheckRequest:
         sql_mode=body.get("sql_mode") or "",
         wire=bool(body.get("wire")),
         at=body.get("at"),
-        changefeed=read(
-            settings.get("sink_uri", ""),
-            settings.get("config", ""),
-            keyspace=settings.get("keyspace", ""),
-            time_zone=settings.get("time_zone", ""),
-            schema_registry=settings.get("schema_registry", ""),
-            ticdc_version=settings.get("ticdc_version", ""),
-        ),
+        changefeed=read(**settings),
         tables=tuple(body.get("tables") or ()),
-        history=settings.get("name") or None,
+        history=(body.get("changefeed") or {}).get("name") or None,
         zone=zone,
     )

@@ -60,10 +60,8 @@ class TrackedChangefeed:
         if not self.name or len(self.name) > 200 or not self.name.isprintable():
             raise SetupError("USAGE", details=f"changefeed {self.name[:60]!r}: a name of 1 to 200 characters is needed")
         for option, zone in (("ddl-time-zone", self.ddl_time_zone), ("time-zone", self.time_zone)):
-            try:
+            with usage_errors(f"--{option}", ValueError):
                 values.zone(zone or "UTC")
-            except ValueError as error:
-                raise SetupError("USAGE", details=f"--{option}: {error}") from error
         if self.topics:
             client_settings(self.bootstrap_servers, self.kafka_config)
         return self
