@@ -207,14 +207,12 @@ FLAG: Final = Kind(flag, {"type": ["boolean", "null"]})
 def list_of(entity: str, kind: Kind) -> Kind:
     """A list; nulls are left out."""
 
-    def read(value: Any) -> list[Any] | None:
-        if value is None:
-            return None
+    def read(value: Any) -> list[Any]:
         if not isinstance(value, list):
             raise mismatch_error(entity, value)
         return [kind.read(item) for item in value if item is not None]
 
-    return Kind(read, {"type": "array", "items": kind.schema})
+    return or_null(Kind(read, {"type": "array", "items": kind.schema}))
 
 
 def set_of(kind: Kind) -> Kind:
@@ -232,14 +230,12 @@ def set_of(kind: Kind) -> Kind:
 def map_of(kind: Kind) -> Kind:
     """An object of any names, sorted by name."""
 
-    def read(value: Any) -> dict[str, Any] | None:
-        if value is None:
-            return None
+    def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise mismatch_error("TreeMap", value)
         return {text(key) or "": kind.read(value[key]) for key in sorted(value)}
 
-    return Kind(read, {"type": "object", "additionalProperties": kind.schema})
+    return or_null(Kind(read, {"type": "object", "additionalProperties": kind.schema}))
 
 
 def object_of(entity: str, fields: Fields, make: Callable[[dict[str, Any]], Any]) -> Kind:
