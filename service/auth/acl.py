@@ -166,13 +166,9 @@ def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str
         raise SetupError("USAGE", details=details)
     if not about_subjects and may.intersection(OF_SUBJECTS):
         raise SetupError("USAGE", details=f"{where}: says no subjects, prefixes or patterns")
-    exact = frozenset(map(_canonical_name, subjects))
-    return AccessRule(who, may, exact, *(tuple(map(_canonical_name, names)) for names in (prefixes, patterns)))
-
-
-def _canonical_name(name: str) -> str:
-    """As the registry knows names: the default context is not written."""
-    return name.removeprefix(_DEFAULT)
+    # As the registry knows names: the default context is not written.
+    exact, *others = (tuple(name.removeprefix(_DEFAULT) for name in names) for names in (subjects, prefixes, patterns))
+    return AccessRule(who, may, frozenset(exact), *others)
 
 
 def _check_keys(table: Mapping[str, Any], keys: Iterable[str], where: str) -> None:

@@ -83,17 +83,13 @@ def parse_versions(
     for stored in versions:
         key = context_of(stored.subject), stored.id
         entry = contents.get(key)
-        if entry is None or _without_identity(entry[0]) != _without_identity(stored.content):
+        if entry is None or replace(entry[0], identity=b"") != replace(stored.content, identity=b""):
             entry = contents[key] = _identify(registry, stored, among)
         content, readable = entry
         done.append(replace(stored, content=content))
         if not readable:
             unread.append((stored.subject, stored.version))
     return done, unread
-
-
-def _without_identity(content: Content) -> Content:
-    return replace(content, identity=b"")
 
 
 def same_schema(left: Content, other: Content) -> bool:

@@ -100,12 +100,8 @@ def _written_text(column: Column, default: DefaultValue) -> Value:
 
 
 def _text(column: Column, default: DefaultValue) -> Value:
-    if default.kind == "bits":
-        return _decode(column, default)
-    return _written_text(column, default)
-
-
-def _decode(column: Column, default: DefaultValue) -> str:
+    if default.kind != "bits":
+        return _written_text(column, default)
     try:
         return decode(default.bits, column.charset)
     except UnicodeDecodeError:

@@ -29,7 +29,9 @@ def reader(column: Column, varchar_base64: bool) -> Read:
         encoded = is_base64(column, varchar_base64)
         if kind is Kind.BINARY:
             return values.base64_bytes if encoded else go_text.unquote
-        return _base64_text if encoded else text_or_bytes  # TiCDC copies bytes that are not UTF-8
+        if encoded:
+            return lambda text: values.utf8_or_bytes(values.base64_bytes(text))
+        return text_or_bytes  # TiCDC copies bytes that are not UTF-8
     if kind is Kind.INTEGER:
         return _integer(column.type.bits, column.unsigned, column.vague != "")
     if kind in ELEMENTS:
@@ -104,10 +106,6 @@ def _set(elements: tuple[str, ...], text: str) -> str:
     if mask < 0 or mask >> len(elements):
         raise ValueError(f"{mask} has bits that the {len(elements)} elements of the table's definition do not have")
     return values.set_names(mask, elements)
-
-
-def _base64_text(text: str) -> str | bytes:
-    return values.utf8_or_bytes(values.base64_bytes(text))
 
 
 def _decimal(text: str) -> str:

@@ -73,7 +73,7 @@ class OptionPrinter:
     def _value(self, value: model.Value) -> str:
         match value:
             case str():
-                return f'"{escape_text(value)}"'
+                return f'"{value.translate(_ESCAPES)}"'
             case model.Word():
                 return self._number(value.text) if value.kind == model.NUMBER else value.text
             case model.Option():
@@ -103,10 +103,6 @@ class OptionPrinter:
 
     def _number(self, text: str) -> str:
         return text if self._scope is None else java_number(text)
-
-
-def escape_text(text: str) -> str:
-    return text.translate(_ESCAPES)
 
 
 def as_map(option: model.Option) -> model.Option:
