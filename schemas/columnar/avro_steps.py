@@ -89,14 +89,9 @@ def extension_step(name: str, primitive: str) -> tuple[int, int, int] | None:
 
 
 _PASS = {
-    "int": kernel.PASS_INT,
-    "long": kernel.PASS_LONG,
-    "boolean": kernel.PASS_BOOLEAN,
-    "float": kernel.PASS_FOUR,
-    "double": kernel.PASS_EIGHT,
-    "bytes": kernel.PASS_BYTES,
-    "string": kernel.PASS_BYTES,
-}
+    "int": kernel.PASS_INT, "long": kernel.PASS_LONG, "boolean": kernel.PASS_BOOLEAN, "float": kernel.PASS_FOUR,
+    "double": kernel.PASS_EIGHT, "bytes": kernel.PASS_BYTES, "string": kernel.PASS_BYTES,
+}  # fmt: skip
 
 
 def column_step(column: Column, primitive: str) -> tuple[int, int, int] | None:

@@ -146,11 +146,7 @@ def _step(column: Column) -> tuple[int, int, int]:
 
 
 _CODES = {
-    Kind.YEAR: craft_cells.YEAR,
-    Kind.FLOAT: craft_cells.FLOAT,
-    Kind.DOUBLE: craft_cells.DOUBLE,
-    Kind.BIT: craft_cells.UNSIGNED,
-    Kind.ENUM: craft_cells.ENUM,
-    Kind.SET: craft_cells.SET,
+    Kind.YEAR: craft_cells.YEAR, Kind.FLOAT: craft_cells.FLOAT, Kind.DOUBLE: craft_cells.DOUBLE,
+    Kind.BIT: craft_cells.UNSIGNED, Kind.ENUM: craft_cells.ENUM, Kind.SET: craft_cells.SET,
     Kind.BINARY: craft_cells.BYTES,
-}
+}  # fmt: skip

@@ -37,13 +37,9 @@ from ticdc_bridge.schemas.model.types import Kind
 # (`schemas.columnar.kernels.json_write`).
 
 _SLOTS = {
-    ticdc.Slot.KEY: kernel.KEY,
-    ticdc.Slot.BEFORE: kernel.BEFORE,
-    ticdc.Slot.AFTER: kernel.AFTER,
-    ticdc.Slot.SOURCE_MS: kernel.MS,
-    ticdc.Slot.TS_MS: kernel.MS,
-    ticdc.Slot.COMMIT_TS: kernel.COMMIT,
-}
+    ticdc.Slot.KEY: kernel.KEY, ticdc.Slot.BEFORE: kernel.BEFORE, ticdc.Slot.AFTER: kernel.AFTER,
+    ticdc.Slot.SOURCE_MS: kernel.MS, ticdc.Slot.TS_MS: kernel.MS, ticdc.Slot.COMMIT_TS: kernel.COMMIT,
+}  # fmt: skip
 _UNKNOWN_START_TS = "0"
 
 
@@ -202,14 +198,10 @@ def _stretches(name: str) -> list[tuple[int, int, int]]:
 
 
 _OPS = {
-    Kind.YEAR: kernel.YEAR,
-    Kind.FLOAT: kernel.FLOAT,
-    Kind.DOUBLE: kernel.DOUBLE,
-    Kind.BIT: kernel.BOOLEAN,
-    Kind.BINARY: kernel.BASE64,
-    Kind.TIME: kernel.TIME,
+    Kind.YEAR: kernel.YEAR, Kind.FLOAT: kernel.FLOAT, Kind.DOUBLE: kernel.DOUBLE, Kind.BIT: kernel.BOOLEAN,
+    Kind.BINARY: kernel.BASE64, Kind.TIME: kernel.TIME,
     **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), kernel.STRING),
-}
+}  # fmt: skip
 
 _MOST_PROGRAMS, _MOST_TEXT = 4096, 64 << 20
 _MOST_UNSIZED = 31  # DATETIME columns without fsp, of a table

@@ -29,16 +29,11 @@ from ticdc_bridge.schemas.model.types import ALWAYS_NULL, ELEMENTS, Kind
 _IMAGES = {"u": 0, "p": 1, "d": 1}
 _KEY = {"ts": COMMIT, "ptn": PARTITION, "rid": COUNT}
 _KINDS = {
-    Kind.YEAR: kinds.YEAR,
-    Kind.FLOAT: kinds.FLOAT,
-    Kind.DOUBLE: kinds.DOUBLE,
-    Kind.DATE: ValueKind(STRING, kernel.DATE),
-    Kind.DATETIME: ValueKind(STRING, kernel.DATETIME),
-    Kind.TIMESTAMP: ValueKind(STRING, kernel.DATETIME),
-    Kind.TIME: ValueKind(STRING, kernel.TIME),
-    Kind.JSON: kinds.TEXT,
-    Kind.VECTOR: kinds.TEXT,
-}
+    Kind.YEAR: kinds.YEAR, Kind.FLOAT: kinds.FLOAT, Kind.DOUBLE: kinds.DOUBLE,
+    Kind.DATE: ValueKind(STRING, kernel.DATE), Kind.DATETIME: ValueKind(STRING, kernel.DATETIME),
+    Kind.TIMESTAMP: ValueKind(STRING, kernel.DATETIME), Kind.TIME: ValueKind(STRING, kernel.TIME),
+    Kind.JSON: kinds.TEXT, Kind.VECTOR: kinds.TEXT,
+}  # fmt: skip
 
 
 def _kind(column: Column, varchar_base64: bool) -> ValueKind | None:

@@ -50,19 +50,11 @@ def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
         }  # fmt: skip
     else:
         line = {
-            "kind": "row",
-            **head,
-            "db": event.table.id.db,
-            "table": event.table.id.table,
-            "op": event.op,
-            "commit_ts": event.commit_ts,
-            "schema_id": event.schema_id,
-            "table_version": event.table_version,
-            "key": list(event.key),
-            "before": _plain_row(event.before),
-            "after": _plain_row(event.after),
+            "kind": "row", **head, "db": event.table.id.db, "table": event.table.id.table, "op": event.op,
+            "commit_ts": event.commit_ts, "schema_id": event.schema_id, "table_version": event.table_version,
+            "key": list(event.key), "before": _plain_row(event.before), "after": _plain_row(event.after),
             "flags": event.flags,
-        }
+        }  # fmt: skip
     if event.extra:
         line["extra"] = event.extra
     if origin.headers:
@@ -78,15 +70,9 @@ def plain_headers(origin: Message) -> list[list[str | None]]:
 def plain_error(error: WireError, origin: Message) -> dict[str, Any]:
     """The error event of a message that can't be decoded: code, what is wrong, and the message's own bytes."""
     line = {
-        "kind": "error",
-        "code": error.code,
-        "detail": error.detail,
-        "key_b64": b64(origin.key),
-        "value_b64": b64(origin.value),
-        "topic": origin.topic,
-        "partition": origin.partition,
-        "offset": origin.offset,
-    }
+        "kind": "error", "code": error.code, "detail": error.detail, "key_b64": b64(origin.key),
+        "value_b64": b64(origin.value), "topic": origin.topic, "partition": origin.partition, "offset": origin.offset,
+    }  # fmt: skip
     return {**line, "headers": plain_headers(origin)} if origin.headers else line
 
 

@@ -32,16 +32,7 @@ async def nothing_here(request: Request) -> Response:
 
 
 ROUTERS: Final = (
-    router,
-    home.router,
-    subjects.router,
-    subjects.server,
-    tables.router,
-    ddl_check.router,
-    explain.router,
-    lake.router,
-    lineage.router,
-    topics.router,
-    topics.dead_letter_router,
+    router, home.router, subjects.router, subjects.server, tables.router, ddl_check.router, explain.router, lake.router,
+    lineage.router, topics.router, topics.dead_letter_router,
     nowhere,  # the last one: whatever the others are not
-)
+)  # fmt: skip

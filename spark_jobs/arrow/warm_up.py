@@ -24,15 +24,9 @@ _Arguments = ParamSpec("_Arguments")
 
 # ---- a table of one column of each type and a row of it
 _TEXTS: dict[Kind, str | bytes] = {
-    Kind.BINARY: b"1",
-    Kind.ENUM: "a",
-    Kind.SET: "a",
-    Kind.YEAR: "2000",
-    Kind.DATE: "2000-01-01",
-    Kind.DATETIME: "2000-01-01 00:00:00",
-    Kind.TIMESTAMP: "2000-01-01 00:00:00",
-    Kind.TIME: "00:00:00",
-}
+    Kind.BINARY: b"1", Kind.ENUM: "a", Kind.SET: "a", Kind.YEAR: "2000", Kind.DATE: "2000-01-01",
+    Kind.DATETIME: "2000-01-01 00:00:00", Kind.TIMESTAMP: "2000-01-01 00:00:00", Kind.TIME: "00:00:00",
+}  # fmt: skip
 
 
 def sample_columns() -> tuple[Column, ...]:

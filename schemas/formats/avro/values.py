@@ -263,13 +263,9 @@ def _bit(column: Column, data: bytes) -> bytes:
 
 
 _BY_PRIMITIVE: dict[str, Convert] = {
-    "int": str,
-    "long": str,
-    "float": values.float_text,
-    "double": values.double_text,
-    "string": values.utf8_or_bytes,
+    "int": str, "long": str, "float": values.float_text, "double": values.double_text, "string": values.utf8_or_bytes,
     "bytes": bytes,
-}
+}  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- table → writer

@@ -396,17 +396,9 @@ def _time(to: ConnectForm, text: str, flag: Flag) -> Any:
 
 
 _WRITERS: dict[Kind, Callable[[ConnectForm, Any, Flag], Any]] = {
-    Kind.INTEGER: _integer,
-    Kind.YEAR: lambda _to, text, _flag: values.year(text),
-    Kind.FLOAT: _float,
-    Kind.DOUBLE: lambda _to, text, _flag: values.real(text),
-    Kind.DECIMAL: _decimal,
-    Kind.BIT: _bit,
-    Kind.BINARY: _binary,
-    Kind.DATE: _date_writer(_date),
-    Kind.DATETIME: _date_writer(_datetime),
-    Kind.TIMESTAMP: _timestamp,
-    Kind.TIME: _time,
-    Kind.ENUM: _enum,
+    Kind.INTEGER: _integer, Kind.YEAR: lambda _to, text, _flag: values.year(text), Kind.FLOAT: _float,
+    Kind.DOUBLE: lambda _to, text, _flag: values.real(text), Kind.DECIMAL: _decimal, Kind.BIT: _bit,
+    Kind.BINARY: _binary, Kind.DATE: _date_writer(_date), Kind.DATETIME: _date_writer(_datetime),
+    Kind.TIMESTAMP: _timestamp, Kind.TIME: _time, Kind.ENUM: _enum,
     **dict.fromkeys((Kind.TEXT, Kind.SET, Kind.JSON, Kind.VECTOR), _text),
-}
+}  # fmt: skip

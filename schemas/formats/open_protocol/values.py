@@ -129,14 +129,10 @@ def _matching_reader(pattern: re.Pattern[str], what: str) -> Read:
 
 
 _READERS: dict[Kind, Read] = {
-    Kind.YEAR: _year,
-    Kind.FLOAT: _float,
-    Kind.DOUBLE: _double,
-    Kind.DECIMAL: _decimal,
-    **{kind: _matching_reader(form, kind.name.lower()) for kind, form in TEMPORAL_FORMS.items()},
-    Kind.JSON: _utf8,
+    Kind.YEAR: _year, Kind.FLOAT: _float, Kind.DOUBLE: _double, Kind.DECIMAL: _decimal,
+    **{kind: _matching_reader(form, kind.name.lower()) for kind, form in TEMPORAL_FORMS.items()}, Kind.JSON: _utf8,
     Kind.VECTOR: _utf8,
-}
+}  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------- plain value → JSON value
