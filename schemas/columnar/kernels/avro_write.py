@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ticdc_bridge.schemas.columnar.kernels import numbers
 from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy, copy_short, put, swap_bytes, write_eight, zigzag
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit, jit_allocating
 from ticdc_bridge.schemas.columnar.kernels.temporal import is_zero_timestamp, micros, put_clock, put_date
@@ -34,16 +35,9 @@ def put_span(out: Array, at: int, data: Array, pos: int, length: int) -> int:
 @jit
 def put_digits(out: Array, at: int, number: int) -> int:
     """uint64 (as the int64 of the same bits) → its decimal text with its length."""
-    rest, size = np.uint64(number), 1
-    while rest > np.uint64(9):
-        rest //= np.uint64(10)
-        size += 1
-    at = put_long(out, at, size)
-    rest = np.uint64(number)
-    for i in range(size):
-        out[at + size - 1 - i] = np.uint8(np.uint64(48) + rest % np.uint64(10))
-        rest //= np.uint64(10)
-    return at + size
+    digits = np.uint64(number)
+    size = numbers.count_digits(digits)
+    return numbers.put_digits(digits, size, out, put_long(out, at, size))
 
 
 @jit
