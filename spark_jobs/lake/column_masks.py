@@ -15,20 +15,21 @@ def follow_renames(private: PrivateColumns, statements: Iterable[DdlText]) -> Pr
     """With all names that private columns had. SetupError USAGE for statements that can't be followed."""
     if not private.rules:
         return private
-    histories, found = TableHistories(statements), list[tuple[list[TableId], dict[str, str]]]()
+    histories, found = TableHistories(statements), list[tuple[list[TableId], ColumnMask]]()
     for chain in histories.tables():
         ids = [id_.folded for _, id_ in chain.names() if id_ is not None]
         if (mask := private.of_table(ids)).rules:
             steps = schema_changes(histories.statements_of(chain), chain.name)
-            found.append((ids, _methods_over_time(mask, steps)))
-    methods, is_new = dict[TableId, dict[str, str]](), True
+            found.append((ids, replace(mask, methods=_methods_over_time(mask, steps))))
+    is_new = True
     while is_new:  # tables that had one name, of which a row tells no more, have one mask
         is_new = False
-        for ids, of_table in found:
-            joined = strongest([of_table, *(methods.get(id_, {}) for id_ in ids)])
-            is_new |= any(methods.get(id_) != joined for id_ in ids)
-            methods |= dict.fromkeys(ids, joined)
-    return replace(private, methods=methods)
+        for ids, mask in found:
+            joined = private.of_table(ids)
+            joined = replace(joined, methods=strongest([mask.methods, joined.methods]))
+            is_new |= any(private.masks.get(id_) != joined for id_ in ids)
+            private = replace(private, masks={**private.masks, **dict.fromkeys(ids, joined)})
+    return private
 
 
 def _methods_over_time(mask: ColumnMask, steps: Sequence[SchemaChange]) -> dict[str, str]:

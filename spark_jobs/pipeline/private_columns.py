@@ -109,11 +109,11 @@ class ColumnMask:
 
 @dataclass(frozen=True)
 class PrivateColumns:
-    """A job's rules. methods: as of ColumnMask, by the folded names of tables; where the history is known."""
+    """A job's rules. masks: where the history is known, of tables by all folded names that they had."""
 
     rules: Sequence[ColumnRule] = ()
     key: bytes = field(default=b"", repr=False)
-    methods: Mapping[TableId, Mapping[str, str]] = field(default_factory=dict)
+    masks: Mapping[TableId, ColumnMask] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -131,9 +131,10 @@ class PrivateColumns:
     def of_table(self, ids: Iterable[TableId]) -> ColumnMask:
         """ids: the names that the table had."""
         ids = [*ids]
-        rules = [rule for rule in self.rules if any(map(rule.tables.takes, ids))]
-        methods = strongest(self.methods.get(id_.folded, {}) for id_ in ids) if rules else {}
-        return ColumnMask(rules, methods, self.key)
+        known = [mask for id_ in ids if (mask := self.masks.get(id_.folded)) is not None]
+        by_name = {rule for rule in self.rules if any(map(rule.tables.takes, ids))}
+        rules = [rule for rule in self.rules if rule in by_name.union(*(mask.rules for mask in known))]
+        return ColumnMask(rules, strongest(mask.methods for mask in known), self.key)
 
 
 NOT_PRIVATE: Final = PrivateColumns()

@@ -244,4 +244,6 @@ def test_renames_unmask_nothing() -> None:
         private = PrivateColumns.of([pattern], [], TableChoice.of(["s.t"]), [])
         followed = follow_renames(private, statements)
         for table in "tu":
-            assert followed.methods[TableId("s", table)] == dict.fromkeys(expected, METHODS[0])
+            mask = followed.of_table([TableId("S", table)])
+            assert mask.methods == dict.fromkeys(expected, METHODS[0])
+            assert mask.rules == private.rules  # of columns that come later
