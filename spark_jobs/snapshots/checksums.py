@@ -8,6 +8,7 @@ number also tells the group, so that rows that differ are in few of them.
 TiDB's texts are those of its CONCAT (upstream `pkg/expression/builtin_cast.go`).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -177,6 +178,12 @@ class Groups:
         with self.table.server.cursor() as cursor:
             cursor.execute(f"SELECT a % {self._count}, COUNT(*), SUM(a), SUM(b) FROM ({hashes}) s GROUP BY 1")
             return number, [[int(value) for value in row] for row in cursor.fetchall()]
+
+    def to_read(self, differing: set[int]) -> set[int]:
+        """With the other groups of ranges of which half or more differ: `queries` reads these as a whole."""
+        counts = Counter(group // self._count for group in differing if group != NEWER)
+        return differing.union(*(range(n * self._count, (n + 1) * self._count) for n, count in counts.items()
+                                 if count * 2 >= self._count))  # fmt: skip
 
     def queries(self, groups: Iterable[int]) -> list[str]:
         """What TidbTable.read takes: the rows of these groups."""

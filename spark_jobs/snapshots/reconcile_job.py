@@ -244,7 +244,7 @@ class ReconciledTable:
             in_lake = groups.of_lake(rows, is_newer)
             in_tidb = asked.result()
         count, newer = sum(values[0] for values in in_tidb.values()), in_lake.get(NEWER_ROWS, (0,))[0]
-        differing = {group for group in {*in_lake, *in_tidb} if in_lake.get(group) != in_tidb.get(group)}
+        differing = groups.to_read({g for g in {*in_lake, *in_tidb} if in_lake.get(g) != in_tidb.get(g)})
         queries = groups.queries(differing)
         if not queries:
             return Checked(count, count, newer=newer), []

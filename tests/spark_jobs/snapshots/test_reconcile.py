@@ -351,3 +351,15 @@ def test_many_rows_that_are_late(
     checked = run_reconcile(job, lambda: spark, metrics, lambda edge: times.append(edge["reconciled"]))
     assert (checked.equal, checked.judged) == (6, 0)
     assert times[0] < times[1]
+
+
+def test_a_range_that_is_read_as_a_whole(server: Any, spark: SparkSession, tmp_path: Path) -> None:
+    """Half of its groups differ: rows of the others are in the lake."""
+    port, cursor = server
+    out, url = rule_of(spark, "delta-spark", tmp_path), f"mysql://root@127.0.0.1:{port}"
+    cursor.execute("CREATE TABLE wide (id INT PRIMARY KEY, v INT)")
+    cursor.execute(f"INSERT INTO wide VALUES {', '.join(f'({n}, {n})' for n in range(640))}")
+    assert main(["load", "--source", url, "--table", "dmp.wide", "--out", out]) == 0
+    cursor.execute("UPDATE wide SET v = -v WHERE id % 16 = 1")
+    code, found = compare("--table", "dmp.wide", "--tidb", url, "--lake", out, "--wait", "0s")
+    assert (code, {d["kind"] for d in found}, len(found)) == (1, {"different"}, 40)
