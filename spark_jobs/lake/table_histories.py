@@ -7,7 +7,7 @@ from typing import Final
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import CreateTable
+from ticdc_bridge.schemas.ddl.parser.statements import CreateTable, RenameTables, Statement, TableName
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.column_history import sort_statements
@@ -57,8 +57,8 @@ class TableHistories:
         while names := names - done:
             done |= names
             numbers = numbers.union(*map(self._naming, names))
-            likes = map(self._create_statement, numbers & self._by_word.get("like", set()))
-            names = {create.like.table.lower() for create in likes if create is not None and create.like is not None}
+            some = numbers & (self._by_word.get("like", set()) | self._by_word.get("rename", set()))
+            names = {name.table.lower() for statement in map(self._statement, some) for name in _sources_of(statement)}
         return [self.ordered[number] for number in sorted(numbers)]
 
     def _naming(self, name: str) -> set[int]:
@@ -68,10 +68,20 @@ class TableHistories:
         return {number for number, ddl in enumerate(self.ordered) if name in ddl.query.lower().replace("``", "`")}
 
     def _create_statement(self, number: int) -> CreateTable | None:
-        """None for any other statement, and for one that can't be read: an error where its table is followed."""
+        """None for any other statement."""
+        return statement if isinstance(statement := self._statement(number), CreateTable) else None
+
+    def _statement(self, number: int) -> Statement | None:
+        """None for one that can't be read: an error where its table is followed."""
         ddl = self.ordered[number]
         try:
-            statement = parse(ddl.query, ddl.mode, ddl.db)
+            return parse(ddl.query, ddl.mode, ddl.db)
         except DdlError:
             return None
-        return statement if isinstance(statement, CreateTable) else None
+
+
+def _sources_of(statement: Statement | None) -> list[TableName]:
+    """The tables that have to be known for a CREATE TABLE … LIKE, or for a RENAME of several."""
+    if isinstance(statement, RenameTables):
+        return [old for old, _ in statement.pairs]
+    return [statement.like] if isinstance(statement, CreateTable) and statement.like is not None else []

@@ -126,3 +126,12 @@ def test_histories_of_many_tables() -> None:
     assert reported("b") == [("d.b2", [1, 2, 4, 6, 7, 8]), ("d.B", [1, 2, 4, 6, 7, 8])]
     assert reported("new") == [("d.new", [6])]
     assert sorted(str(c.name) for c in histories.tables()) == ["d.B", "d.a", "d.b2", "d.c-1"]
+
+
+def test_tables_that_swap_names() -> None:
+    """A RENAME of several can be followed where all of them are known."""
+    texts = [(1, "CREATE TABLE t (id INT)"), (2, "CREATE TABLE t_new (id INT)"), (3, "ALTER TABLE u ADD COLUMN v INT"),
+             (4, "RENAME TABLE t TO t_old, t_new TO t")]  # fmt: skip
+    histories = TableHistories(DdlText(ts, "d", query) for ts, query in texts)
+    chains = histories.tables_named(TableId("d", "t"))
+    assert [[s.commit_ts for s in histories.statements_of(c)] for c in chains] == [[1, 2, 4], [1, 2, 4]]
