@@ -32,6 +32,7 @@ from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, RenameChain
 from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput, location_by_rule
+from ticdc_bridge.spark_jobs.spark.errors import is_conflict
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names
@@ -267,7 +268,8 @@ class ManyTables:
         task.key = self._key(chain)
         left_out = max((until for choice, until in self._earlier if not choice.takes(name)), default=-1)
         left_out = -1 if left_out < _created_ts(task, left_out) else left_out
-        task.needs = max(self._set_aside.needs(task.key) if self._set_aside else -1, left_out)
+        waited_out = self._set_aside.needs(task.key) if self._set_aside else -1
+        task.needs = max(waited_out, left_out, int(location.get("needs", -1)))
         for kind in _BESIDE:
             if self._rule(kind, output) is not None:
                 setattr(task, kind, str(location[kind]))
@@ -297,17 +299,20 @@ class ManyTables:
         return f"{name.folded}@{since}" if owners and since > owners[0].after else str(name.folded)
 
     def _locations_of(self, chain: RenameChain) -> dict[str, str | int]:
-        """Where a table is, which a checkpoint keeps: its name may come in other letters later. One that is set aside
-        goes on in the place that [[table]] gives it now.
+        """Where a table is, which a checkpoint keeps: its name may come in other letters later. It goes on in the place
+        that [[table]] gives it now; what went to the one before has to be in a snapshot there (`needs`).
         """
         name, key = self._first_name(chain), self._key(chain)
         assert name is not None
         output, location = self._output_for(chain), self._states.get(key, {})
-        may_move = self._set_aside is not None and key in self._set_aside
         for kind in ("location", *_BESIDE):
-            is_given = may_move and output is not None and getattr(output, kind) is not None
+            is_given = self._follows and output is not None and getattr(output, kind) is not None
             if (is_given or kind not in location) and (rule := self._rule(kind, output)) is not None:
-                location[kind] = location_by_rule(rule, name)
+                then, now = str(location.get(kind, "")), location_by_rule(rule, name)
+                location[kind] = now = then if then.casefold() == now.casefold() else now
+                if then not in ("", now) and kind != "changelog" and "history" in location and self._checkpoint:
+                    location["needs"] = self._checkpoint.read("read_until.json", NEVER_ENDS)
+                    self._checkpoint.keep(_FILE, self._states)
         return self._states.setdefault(key, location)
 
     # ---- writing them
@@ -371,8 +376,9 @@ class ManyTables:
                 return True
             task.waited = tables.waiting(task.key, batch.number, batch.session)
         if task.seen[0] < task.needs:
-            details = "an earlier run of this --checkpoint took other --tables, or changes of it have waited too long"
-            details += f": a snapshot of commit_ts {task.needs} or later has what is gone. {load_again(task.id)}"
+            details = "an earlier run of this --checkpoint had another place, took other --tables, or changes of it"
+            details += f" have waited too long: a snapshot of commit_ts {task.needs} or later has what is gone."
+            details += f" {load_again(task.id)}"
             if task.needs == NEVER_ENDS:
                 details = "an earlier run of this --checkpoint took other --tables, and read its changes without it"
                 details += ": merge it from the beginning with another --checkpoint, and leave it out here"
@@ -446,6 +452,8 @@ def _run_together(
 
 def _raise_first(errors: dict[TableId, Exception], count: int) -> None:
     """One of ours first: it comes again at each try."""
+    if lost := ", ".join(str(id_) for id_, error in errors.items() if is_conflict(error)):
+        print(f"another job wrote at the same time: {lost}", file=sys.stderr)
     known = [(id_, error) for id_, error in errors.items() if isinstance(error, BridgeError)]
     for id_, error in known:
         print(f"error table {id_}: {error.detail}", file=sys.stderr)

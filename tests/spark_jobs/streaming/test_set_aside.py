@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableOutput
 from ticdc_bridge.spark_jobs.streaming import set_aside
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
@@ -45,9 +45,9 @@ class _World:
     summary: Summary = field(default_factory=Summary)
     when_written: Callable[[], object] = list
 
-    def start(self, *patterns: str) -> ManyTables:
+    def start(self, *patterns: str, outputs: Sequence[TableOutput] = ()) -> ManyTables:
         (self.folder / "spark" / "offsets").mkdir(parents=True, exist_ok=True)
-        return ManyTables(TableChoice(patterns or ("d.*",)), _RULES, (), 2, True, Checkpoint(self.folder, {}))
+        return ManyTables(TableChoice(patterns or ("d.*",)), _RULES, outputs, 2, True, Checkpoint(self.folder, {}))
 
     def write(
         self, job: ManyTables, number: int, rows: Iterable[tuple[str, int]], statements: Sequence[DdlText] = ()
@@ -114,6 +114,20 @@ def test_what_waits_is_bounded(spark: SparkSession, tmp_path: Path, monkeypatch:
     world.loaded["d.a"] = 5
     assert world.write(job, 5, [("d.b", 9)]) == []
     assert world.merged["d.a"] == {3, 7}
+
+
+@pytest.mark.slow
+def test_another_place_needs_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    """Which has what went to the one before; also of a table that is not set aside."""
+    world, moved = _World(spark, tmp_path), TableOutput(TableChoice(("d.a",)), "delta:new/a")
+    world.write(world.start(), 0, [("d.a", 1), ("d.b", 2)])
+    for number in (1, 2):  # a start, and the next one
+        assert world.write(world.start(outputs=[moved]), number, [("d.a", 3), ("d.b", 4)]) == ["d.a"]
+    assert "had another place" in str(world.summary.set_aside)
+    world.loaded["d.a"] = 2
+    assert world.write(world.start(outputs=[moved]), 3, [("d.a", 5)]) == []
+    assert world.write(world.start(outputs=[moved]), 4, [("d.a", 6)]) == []
+    assert world.merged["d.a"] == {1, 3, 5, 6}
 
 
 @pytest.mark.slow
