@@ -27,7 +27,7 @@ from ticdc_bridge.spark_jobs.io.locations import TableLocation, check_different,
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import spark_location
-from ticdc_bridge.spark_jobs.lake import changelog, load, merge
+from ticdc_bridge.spark_jobs.lake import changelog, commit_summary, load, merge
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.column_masks import follow_renames
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
@@ -111,7 +111,8 @@ def run_load(load_job: LoadJob, session: Callable[[], SparkSession]) -> load.Loa
         for number, (table, stage) in enumerate(zip(tables, stages, strict=True), 1):
             id_, count = table.table.id, f"{number} of {len(stages)}"
             state = lambda: stage.progress() or running_tasks(spark)  # noqa: B023, E731  # for this turn alone
-            with report_slow_steps(f"load: {id_} ({count})", 10, state), errors_of_source(id_):
+            facts = commit_summary.with_commit_facts(spark, {commit_summary.COMMIT_TS: str(load_job.tso)})
+            with report_slow_steps(f"load: {id_} ({count})", 10, state), errors_of_source(id_), facts:
                 done = _load_beside_streams(load_job, table, stage, spark)
             stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
