@@ -73,6 +73,7 @@ _JAVA_READS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_
 # The gateway's logger has the root's level, or Spark announces on stderr that it sets its own.
 # Delta logs an error for each filter on its own deletion-vector column, which Parquet can not push down. On a machine
 # that is busy Spark's start is slow, and an executor that registers too early is logged as an error that is ignored.
+# After Ctrl-C the scheduler logs an error for each task that ends, as Python takes no accumulators any more.
 _LOG4J = """\
 status = off
 rootLogger.level = {level}
@@ -84,6 +85,8 @@ logger.delta.name = org.apache.spark.sql.delta.DeltaParquetFileFormat
 logger.delta.level = fatal
 logger.inbox.name = org.apache.spark.rpc.netty.Inbox
 logger.inbox.level = fatal
+logger.scheduler.name = org.apache.spark.scheduler.DAGScheduler
+logger.scheduler.level = fatal
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -117,8 +120,10 @@ def spark_session(
     check_spark_version()
     from pyspark.sql import SparkSession
 
-    # pyspark logs every failed query to stderr as one long JSON line, besides raising it
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    # pyspark logs every failed query to stderr as one long JSON line, besides raising it; py4j what a micro-batch
+    # raises, and tracebacks where Ctrl-C cut a connection off
+    for name in ("SQLQueryContextLogger", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     active = SparkSession.getActiveSession()
     if active is not None:
         return _adjust_session(active, {**RUNTIME, **config})

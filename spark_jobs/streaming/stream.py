@@ -6,7 +6,6 @@ folder) or give its messages an id (Kafka). While the registry or Kafka is down 
 """
 
 import gc
-import logging
 import signal
 import sys
 import threading
@@ -79,7 +78,6 @@ class StreamJob:
 
 def run_stream(stream: StreamJob) -> int:
     """Runs until SIGTERM or Ctrl-C, which end it between two micro-batches; its exit code. SetupError."""
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is printed once, by us
     check_any_order(stream.job.read)
     topics = topics_of_location(stream.source)
     if topics is None:
