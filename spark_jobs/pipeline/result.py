@@ -153,7 +153,7 @@ class Summary:
         if table is not None and not any(TableId(db, name).folded == table.folded for _, db, name, *_ in self.used):
             reasons = self._list_tables() or self._list_reasons()
             texts.append(f"table {table}: no rows in {counted(self.messages, 'message')}: {reasons}")
-        elif not (self.rows and (self.out or self.skipped[REPEATED])):
+        elif not (self.set_aside or (self.rows and (self.out or self.skipped[REPEATED]))):
             texts.append(f"no rows in {counted(self.messages, 'message')}: {self._list_reasons()}")
         return texts
 
@@ -172,7 +172,7 @@ class Summary:
 
     def _list_reasons(self) -> str:
         """What came of the messages, where no rows did."""
-        counts = self.other + self.skipped
+        counts = self.other | self.skipped  # some are in both
         counts.update({kind: n for kind, n in (("error", self.errors.total()), ("row held back", self.held)) if n})
         return ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items())) or "nothing that is known"
 
