@@ -20,6 +20,7 @@ from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.changefeed.known_faults import STOPS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Dispatcher
+from ticdc_bridge.service.ddl_check import statements, subjects
 from ticdc_bridge.service.ddl_check.advice import OTHER_DISPATCHER, OTHER_FILTER, Advice, advise
 from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes, of_introducers
 from ticdc_bridge.service.ddl_check.refusals.statements import refusals
@@ -35,30 +36,8 @@ from ticdc_bridge.service.ddl_check.report import (
     worst_verdict,
 )
 from ticdc_bridge.service.ddl_check.risks import filter_failure, risks
-from ticdc_bridge.service.ddl_check.statements import (
-    SYNTAX_ERROR,
-    ParsedStatement,
-    Session,
-    StatementText,
-    plain_script,
-    rewrite_not_null,
-    split,
-    understand,
-    unknown_mode_set,
-)
-from ticdc_bridge.service.ddl_check.subjects import (
-    RegisteredSchemas,
-    RegistryState,
-    SubjectTarget,
-    SubjectVerdict,
-    TargetSchema,
-    every_mode,
-    judge,
-    publish,
-    subjects_elsewhere,
-    targets,
-    usual_target,
-)
+from ticdc_bridge.service.ddl_check.statements import ParsedStatement, StatementText
+from ticdc_bridge.service.ddl_check.subjects import RegistryState, SubjectTarget, SubjectVerdict, TargetSchema
 from ticdc_bridge.service.ddl_check.table_changes import TableChange, changes, describe_effect
 from ticdc_bridge.service.ddl_check.trial import Trial, TrialResult, is_tried
 from ticdc_bridge.service.history.statements import column_renames
@@ -114,11 +93,11 @@ _OF_TABLES = re.compile(
 )
 
 
-def check(question: CheckInput, view: RegisteredSchemas) -> CheckReport:
+def check(question: CheckInput, view: subjects.RegisteredSchemas) -> CheckReport:
     """Reports on all statements. SetupError USAGE for a text without any statement, or with too much in it."""
     try:
-        question = replace(question, sql=plain_script(question.sql, question.mode.backslashes))
-        pieces = split(question.sql, question.mode)
+        question = replace(question, sql=statements.plain_script(question.sql, question.mode.backslashes))
+        pieces = statements.split(question.sql, question.mode)
     except DdlError as error:
         raise SetupError("USAGE", details=error.detail) from None
     if not pieces:
@@ -130,11 +109,11 @@ def check(question: CheckInput, view: RegisteredSchemas) -> CheckReport:
 class _Run:
     """The state between statements."""
 
-    def __init__(self, question: CheckInput, view: RegisteredSchemas) -> None:
+    def __init__(self, question: CheckInput, view: subjects.RegisteredSchemas) -> None:
         self.question, self.view = question, view
         self.changefeed = question.changefeed
         self.catalog = question.catalog
-        self.session = Session(question.db, question.mode, question.sql_mode)
+        self.session = statements.Session(question.db, question.mode, question.sql_mode)
         self.pending: dict[str, list[Content]] = {}
         self.lost: dict[TableId, str] = {}
         self.lost_all = ""
@@ -161,16 +140,16 @@ class _Run:
         waiting, changed = deque(pieces), 0
         while waiting:
             piece, before = waiting.popleft(), self.session.mode.backslashes
-            yield self.statement(understand(piece, self.session), piece.sql)
+            yield self.statement(statements.understand(piece, self.session), piece.sql)
             if self.session.mode.backslashes is not before and waiting:
                 changed += 1
                 if changed > MAX_CHANGES:
                     details = f"sql_mode changes what a backslash is more than {MAX_CHANGES} times; check in parts"
                     raise SetupError("USAGE", details=details)
-                waiting = deque(split(self.question.sql, self.session.mode, piece.end))
+                waiting = deque(statements.split(self.question.sql, self.session.mode, piece.end))
 
     def statement(self, entry: ParsedStatement, sql: str) -> StatementReport:
-        if mode := unknown_mode_set(self.session.assignments(sql)):
+        if mode := statements.unknown_mode_set(self.session.assignments(sql)):
             refusal = Refusal(WRONG_VALUE, f"Variable 'sql_mode' can't be set to the value of '{mode}'")
             return _refused(entry, (refusal,))
         self.session = self.session.after_statement(sql)
@@ -180,7 +159,7 @@ class _Run:
             self._lose(entry)
             reason = (
                 f"The statement is not understood: {entry.error}. TiDB refuses what its grammar does not have (error "
-                f"{SYNTAX_ERROR}); if yours takes it, it is newer than this check."
+                f"{statements.SYNTAX_ERROR}); if yours takes it, it is newer than this check."
             )
             return StatementReport(entry, UNKNOWN, reason)
         if entry.statement is None:
@@ -440,7 +419,7 @@ class TableCheck:
         if change.before is None:
             out.reason = f"{change.id} is not known, and nothing has to be known to drop it."
             return out
-        outputs = targets(self.run.changefeed, None, change.before, self.run.view)
+        outputs = subjects.targets(self.run.changefeed, None, change.before, self.run.view)
         out.risks = self._risks(outputs)
         out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", lambda _: "")]
         self.assume_before()
@@ -453,15 +432,16 @@ class TableCheck:
         before, run = self.change.before, self.run
         if before is None or not run.question.assume or not run.changefeed.replicates(before.id):
             return
-        for target in targets(run.changefeed, None, before, run.view) or [usual_target(before.id, run.changefeed)]:
+        targets = subjects.targets(run.changefeed, None, before, run.view)
+        for target in targets or [subjects.usual_target(before.id, run.changefeed)]:
             self._registry_state(target, self._publish_before(target))
 
     def _judge_written(self, after: Table) -> TableFinding:
         run, change, out = self.run, self.change, self.out
         sent = run.changefeed.sent_table(after)
-        outputs = targets(run.changefeed, change.before, after, run.view)
+        outputs = subjects.targets(run.changefeed, change.before, after, run.view)
         if not outputs and run.question.assume:
-            outputs = [usual_target(after.id, run.changefeed)]
+            outputs = [subjects.usual_target(after.id, run.changefeed)]
         out.risks = self._risks(outputs)
         self._judge_settings(after)
         if outputs:
@@ -516,7 +496,7 @@ class TableCheck:
         else ""."""
         run, after = self.run, self.change.after
         sql, db, mode = self.statement.sql, self.statement.db, run.session.mode
-        other = rewrite_not_null(sql, mode, words)
+        other = statements.rewrite_not_null(sql, mode, words)
         if not other or after is None:
             return ""
         try:
@@ -528,8 +508,8 @@ class TableCheck:
             return ""
         if table is None or not _differs_in(after, table, words):
             return ""
-        made = publish(run.changefeed.sent_table(table), target, run.question.zone)
-        verdicts = [] if made.error or made.unsure else judge(self.change, target, None, made, standing)
+        made = subjects.publish(run.changefeed.sent_table(table), target, run.question.zone)
+        verdicts = [] if made.error or made.unsure else subjects.judge(self.change, target, None, made, standing)
         if made.error or made.unsure or not all(v.compatible for v in verdicts):
             return ""
         if dispatcher_failure(run.changefeed.dispatcher(table.id), table) or filter_failure(run.changefeed, table):
@@ -540,7 +520,7 @@ class TableCheck:
 
     def _target(self, target: SubjectTarget, sent: Table) -> None:
         run, change, out = self.run, self.change, self.out
-        schemas = publish(sent, target, run.question.zone)
+        schemas = subjects.publish(sent, target, run.question.zone)
         virtual = [c.name for c in sent.columns if c.virtual]
         if target.protocol == "debezium-avro" and virtual:
             schemas = replace(schemas, error=f"virtual column {virtual[0]} is listed twice, which is no Avro schema")
@@ -553,12 +533,12 @@ class TableCheck:
         before = self._publish_before(target)
         standing = self._registry_state(target, before)
         old = before if self._old_subjects(target) == target.subjects else None
-        verdicts = judge(change, target, old, schemas, standing) if not schemas.error else []
+        verdicts = subjects.judge(change, target, old, schemas, standing) if not schemas.error else []
         out.subjects += verdicts
         for verdict in verdicts:
             if not verdict.compatible:
                 self._say(STOP, f"{_STOP_AT_ROW}. {verdict.subject}: {verdict.reason}")
-        others = subjects_elsewhere((change.before or sent).id, target, run.view)
+        others = subjects.subjects_elsewhere((change.before or sent).id, target, run.view)
         if others and not change.is_renamed:
             names = ", ".join(others[:3])
             out.notes.append(
@@ -570,7 +550,8 @@ class TableCheck:
 
     def _publish_before(self, target: SubjectTarget) -> TargetSchema | None:
         before = self.change.before
-        return publish(self.run.changefeed.sent_table(before), target, self.run.question.zone) if before else None
+        sent = self.run.changefeed.sent_table(before) if before is not None else None
+        return subjects.publish(sent, target, self.run.question.zone) if sent is not None else None
 
     def _registry_state(self, target: SubjectTarget, before: TargetSchema | None) -> RegistryState:
         """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
@@ -586,7 +567,7 @@ class TableCheck:
         table, feed = self.change.before, self.run.changefeed
         if table is None or not self.change.is_renamed:
             return target.subjects
-        return feed.subjects_of(table.id) if feed.protocol else usual_target(table.id, feed).subjects
+        return feed.subjects_of(table.id) if feed.protocol else subjects.usual_target(table.id, feed).subjects
 
     def _judge_unregistered(self, sent: Table) -> TableFinding:
         """No settings, and no subject that holds the table: what could be is shown."""
@@ -607,8 +588,8 @@ class TableCheck:
         """Each mode of Avro whose schema is not shown yet."""
         texts = {s.made.value for s in self.out.schemas}
         reports = []
-        for target in every_mode(sent, self.run.changefeed.keyspace):
-            schemas = publish(sent, target, self.run.question.zone)
+        for target in subjects.every_mode(sent, self.run.changefeed.keyspace):
+            schemas = subjects.publish(sent, target, self.run.question.zone)
             if schemas.value is None or schemas.value not in texts:
                 texts.add(schemas.value)
                 reports.append(ReportedSchemas(str(sent.id), target, schemas, False))

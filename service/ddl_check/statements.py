@@ -7,22 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from ticdc_bridge.schemas.ddl.parser import lexer
 from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.action_types import action_type
-from ticdc_bridge.schemas.ddl.parser.lexer import (
-    END,
-    NUMBER,
-    OP,
-    QUOTED,
-    STRING,
-    WORD,
-    LexicalMode,
-    Token,
-    position,
-    readable_tokens,
-    tokens,
-    unknown_mode,
-)
+from ticdc_bridge.schemas.ddl.parser.lexer import LexicalMode, Token, tokens
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.inputs.sql_files import pieces
 from ticdc_bridge.schemas.model.errors import DdlError
@@ -73,7 +61,7 @@ class Session:
         """After USE, SET, PREPARE and DEALLOCATE PREPARE; anything else changes nothing."""
         words = self._words(sql)
         match [token.upper for token in words[:3]]:
-            case ["USE", _] if words[1].kind in (WORD, QUOTED):
+            case ["USE", _] if words[1].kind in (lexer.WORD, lexer.QUOTED):
                 return replace(self, db=str(words[1].value))
             case ["SET", *_]:
                 return self._after_set(self.assignments(sql))
@@ -109,7 +97,7 @@ class Session:
             found = tokens(sql, self.mode)
         except DdlError:
             return []
-        return [token for token in found if token.kind != END]
+        return [token for token in found if token.kind != lexer.END]
 
     def _assignment(self, words: Sequence[Token]) -> Assignment | None:
         scope = ""
@@ -128,7 +116,7 @@ class Session:
 
     def _value(self, said: Sequence[Token]) -> tuple[str | None] | None:
         """The value in a tuple, None where it is not known."""
-        if len(said) == 1 and said[0].kind in (WORD, QUOTED, STRING, NUMBER):
+        if len(said) == 1 and said[0].kind in (lexer.WORD, lexer.QUOTED, lexer.STRING, lexer.NUMBER):
             return (str(said[0].value),)
         match [token.upper for token in said]:
             case ["@", _]:
@@ -159,7 +147,7 @@ class Session:
         return session
 
     def _text(self, words: Sequence[Token]) -> str | None:
-        value = self._value(words) if words and (words[0].kind == STRING or words[0].upper == "@") else None
+        value = self._value(words) if words and (words[0].kind == lexer.STRING or words[0].upper == "@") else None
         return value[0] if value else None
 
     def _prepared(self, name: str, text: str | None) -> Session:
@@ -183,7 +171,7 @@ def _split_at_commas(words: Sequence[Token]) -> Iterator[list[Token]]:
 def unknown_mode_set(assignments: Sequence[Assignment]) -> str:
     """A mode that these set and TiDB does not know; "" for none."""
     modes = [a.value or "" for a in assignments if a.name == SQL_MODE and a.scope != "@" and a.known]
-    return next((mode for text in modes if (mode := unknown_mode(text))), "")
+    return next((mode for text in modes if (mode := lexer.unknown_mode(text))), "")
 
 
 MAX_STATEMENTS: Final = 1000
@@ -201,13 +189,13 @@ class StatementText(NamedTuple):
 def split(text: str, mode: LexicalMode, start: int = 0) -> list[StatementText]:
     """The statements from a place on, without `;`; what is no SQL stays whole. DdlError: more than MAX_STATEMENTS."""
     try:
-        found = readable_tokens(text[start:], mode)
+        found = lexer.readable_tokens(text[start:], mode)
     except DdlError:
         return [_piece(text, start, len(text))] if text[start:].strip() else []
     pieces, first, offset = list[StatementText](), None, start
-    tokens = (t._replace(start=t.start + offset, end=t.end + offset) for t in found if t.kind != END)
+    tokens = (t._replace(start=t.start + offset, end=t.end + offset) for t in found if t.kind != lexer.END)
     for token in tokens:
-        if token.kind == OP and token.upper == ";":
+        if token.kind == lexer.OP and token.upper == ";":
             if first is not None:
                 pieces.append(_piece(text, first, token.start))
             start, first = token.end, None
@@ -218,14 +206,14 @@ def split(text: str, mode: LexicalMode, start: int = 0) -> list[StatementText]:
             first = start + opened.start() if opened else token.start
         if len(pieces) > MAX_STATEMENTS:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"more than {MAX_STATEMENTS} statements; check them in parts")
-    if first is not None or (start < len(text) and not (found and found[-1].kind == END)):
+    if first is not None or (start < len(text) and not (found and found[-1].kind == lexer.END)):
         pieces.append(_piece(text, start if first is None else first, len(text)))
     return pieces
 
 
 def _piece(text: str, start: int, end: int) -> StatementText:
     written = text[start:end]
-    return StatementText(written.strip(), position(text, start + len(written) - len(written.lstrip()))[0], end)
+    return StatementText(written.strip(), lexer.position(text, start + len(written) - len(written.lstrip()))[0], end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +422,7 @@ def _definitions(found: Sequence[Token]) -> Iterator[int]:
         if token.upper == "(":
             in_list = in_list or (depth == 0 and before in _BEFORE_NAME)
         starts = before in _BEFORE_NAME if depth == 0 else in_list and depth == 1 and before in ("(", ",")
-        if token.kind in (WORD, QUOTED) and starts:
+        if token.kind in (lexer.WORD, lexer.QUOTED) and starts:
             yield at
         depth += (token.upper == "(") - (token.upper == ")")
         in_list = in_list and depth > 0
@@ -443,7 +431,7 @@ def _definitions(found: Sequence[Token]) -> Iterator[int]:
 def _not_null(sql: str, found: Sequence[Token], at: int) -> tuple[int, int, str] | None:
     """Where NOT NULL stands in the definition that goes on at a token, and the comment between its words."""
     depth = 0
-    while found[at].kind != END:
+    while found[at].kind != lexer.END:
         upper = found[at].upper
         if depth == 0 and upper in (",", ")", ";"):
             return None

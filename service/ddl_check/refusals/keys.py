@@ -10,13 +10,8 @@ from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, find
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef
 from ticdc_bridge.schemas.model.table import Column, ForeignKey, Index, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.service.ddl_check.refusals.definitions import (
-    VIRTUAL_KEY,
-    Refusal,
-    called_functions,
-    of_functions,
-    of_name,
-)
+from ticdc_bridge.service.ddl_check.refusals import definitions
+from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal
 
 _MAX_BYTES: Final = 3072
 _STRINGS: Final = (Kind.TEXT, Kind.BINARY)
@@ -48,7 +43,7 @@ def of_indexes(table: Table, added: Sequence[IndexDef]) -> Iterator[Refusal]:
         yield Refusal(1068, "Multiple primary key defined")
     for index in kept:
         if index.name:
-            yield from of_name(index.name, 1280, "index")
+            yield from definitions.of_name(index.name, 1280, "index")
         if index.special == "SPATIAL":
             yield Refusal(8200, "SPATIAL index is not supported")
         if index.special == "FULLTEXT":
@@ -71,8 +66,8 @@ def _of_key_columns(table: Table, index: IndexDef) -> Iterator[Refusal]:
         yield Refusal(3756, "The primary key cannot be an expression index")
     for text in index.expressions if not index.special else ():
         words = f"Expression of expression index '{index.name or 'expression_index'}' contains a disallowed function."
-        yield from of_functions(text, Refusal(3758, words))
-        if called_functions(text) - _IN_INDEXES:
+        yield from definitions.of_functions(text, Refusal(3758, words))
+        if definitions.called_functions(text) - _IN_INDEXES:
             words = "Unsupported creating expression index containing unsafe functions without allow-expression-index"
             yield Refusal(8200, f"{words} in config", certain=False)
     size = 0
@@ -98,7 +93,7 @@ def _of_key_column(index: IndexDef, column: Column, length: int | None) -> Itera
     elif length is None:
         yield from _of_type(column)
     if index.kind == "primary" and column.virtual:
-        yield VIRTUAL_KEY
+        yield definitions.VIRTUAL_KEY
 
 
 def _of_type(column: Column) -> Iterator[Refusal]:

@@ -18,23 +18,8 @@ from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.type_text import type_text
 from ticdc_bridge.schemas.model.types import ELEMENTS, Kind
-from ticdc_bridge.service.ddl_check.refusals import keys
-from ticdc_bridge.service.ddl_check.refusals.definitions import (
-    Refusal,
-    SqlModes,
-    charset_of,
-    generated_names,
-    is_shorter,
-    of_call,
-    of_charset_names,
-    of_column_name,
-    of_definition,
-    of_dependency,
-    of_literal,
-    of_name,
-    of_options,
-    of_twice,
-)
+from ticdc_bridge.service.ddl_check.refusals import definitions, keys
+from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes
 
 
 def refusals(catalog: Catalog, statement: ddl.Statement, db: str, modes: SqlModes) -> list[Refusal]:
@@ -45,12 +30,12 @@ def refusals(catalog: Catalog, statement: ddl.Statement, db: str, modes: SqlMode
 def _of_statement(catalog: Catalog, statement: ddl.Statement, db: str, modes: SqlModes) -> Iterator[Refusal]:
     match statement:
         case ddl.CreateDatabase():
-            yield from of_name(statement.name, 1102, "database")
-            yield from of_charset_names(statement.charset, statement.collate)
+            yield from definitions.of_name(statement.name, 1102, "database")
+            yield from definitions.of_charset_names(statement.charset, statement.collate)
             if catalog.databases.get(statement.name) and not statement.if_not_exists:
                 yield Refusal(1007, f"Can't create database '{statement.name}'; database exists")
         case ddl.AlterDatabase():
-            yield from of_charset_names(statement.charset, statement.collate)
+            yield from definitions.of_charset_names(statement.charset, statement.collate)
         case ddl.CreateTable() if statement.from_select:
             yield Refusal(1105, "'CREATE TABLE ... SELECT' is not implemented yet")
         case ddl.CreateTable():
@@ -89,7 +74,7 @@ def _of_taken(catalog: Catalog, id_: TableId) -> Iterator[Refusal]:
 
 def _of_create(catalog: Catalog, s: ddl.CreateTable, db: str, modes: SqlModes) -> Iterator[Refusal]:
     id_ = s.table.in_db(db)
-    yield from of_name(s.table.table, 1103, "table")
+    yield from definitions.of_name(s.table.table, 1103, "table")
     if not s.if_not_exists and s.temporary != "local":
         yield from _of_taken(catalog, id_)
     if s.like is not None:
@@ -97,13 +82,13 @@ def _of_create(catalog: Catalog, s: ddl.CreateTable, db: str, modes: SqlModes) -
         if catalog.table(source) is None:
             yield Refusal(1146, f"Table '{source}' doesn't exist", certain=False)
         return
-    yield from of_options(s.options)
+    yield from definitions.of_options(s.options)
     database = catalog.databases.get(id_.db)
-    charset = charset_of(s.options.charset, s.options.collate, database.charset if database else DEFAULT)
-    yield from of_twice([c.name for c in s.columns])
+    charset = definitions.charset_of(s.options.charset, s.options.collate, database.charset if database else DEFAULT)
+    yield from definitions.of_twice([c.name for c in s.columns])
     for defined in s.columns:
-        yield from of_definition(defined, charset, modes, added=False)
-        yield from of_dependency(defined, s.columns)
+        yield from definitions.of_definition(defined, charset, modes, added=False)
+        yield from definitions.of_dependency(defined, s.columns)
     indexes = [*s.indexes, *column_indexes(s.columns)]
     primary = {part.lower() for index in indexes if index.kind == "primary" for part in index.parts}
     if any(c.name.lower() in primary and (c.nullable or (c.default and c.default.kind == "null")) for c in s.columns):
@@ -173,7 +158,7 @@ class Alteration:
     def of_generated(self, name: str) -> Iterator[Refusal]:
         """Generated columns that name a column which is dropped or gets another name."""
         for entry in self.table.columns:
-            names = map(str.lower, generated_names(entry.generated or ""))
+            names = map(str.lower, definitions.generated_names(entry.generated or ""))
             if entry.name.lower() != name.lower() and name.lower() in names:
                 yield Refusal(3108, f"Column '{name}' has a generated column dependency.")
 
@@ -181,7 +166,7 @@ class Alteration:
 # ---- columns
 def _add_columns(alteration: Alteration, clause: ddl.AddColumns) -> Iterator[Refusal]:
     table = alteration.table
-    yield from of_twice([c.name for c in clause.columns])
+    yield from definitions.of_twice([c.name for c in clause.columns])
     for defined in clause.columns:
         if alteration.find(defined.name):
             if not clause.if_not_exists:
@@ -197,8 +182,8 @@ def _add_columns(alteration: Alteration, clause: ddl.AddColumns) -> Iterator[Ref
         if defined.generated is not None and defined.stored:
             text = "'Adding generated stored column through ALTER TABLE' is not supported for generated columns."
             yield Refusal(3106, text)
-        yield from of_definition(defined, alteration.charset, alteration.modes, added=True)
-        yield from of_dependency(defined, [*table.columns, *clause.columns])
+        yield from definitions.of_definition(defined, alteration.charset, alteration.modes, added=True)
+        yield from definitions.of_dependency(defined, [*table.columns, *clause.columns])
     if clause.position and clause.position.after and not alteration.find(clause.position.after):
         yield alteration.unknown(clause.position.after)
 
@@ -225,9 +210,9 @@ def _change_column(alteration: Alteration, clause: ddl.ChangeColumn) -> Iterator
     constraints = {"PRIMARY KEY": defined.primary_key, "UNIQUE KEY": defined.unique_key}
     for word in (word for word, is_present in constraints.items() if is_present):
         yield Refusal(8200, f"Unsupported modify column: can't change column constraint ({word})")
-    found = [*of_definition(defined, alteration.charset, alteration.modes, added=False)]
+    found = [*definitions.of_definition(defined, alteration.charset, alteration.modes, added=False)]
     if clause.position is None:
-        found += of_dependency(defined, [defined if c is old else c for c in table.columns])
+        found += definitions.of_dependency(defined, [defined if c is old else c for c in table.columns])
     yield from found
     if not found:
         try:
@@ -276,7 +261,7 @@ def _needs_rewriting(old: Column, new: Column) -> bool:
         lobs = any(c.name.endswith(("text", "blob")) for c in (a, b))
         fixed = [c.name in ("char", "binary") for c in (a, b)]
         padded = a.name == b.name == "binary" and old.length != new.length
-        return (fixed[0] != fixed[1] and not lobs) or is_shorter(old, new) or padded
+        return (fixed[0] != fixed[1] and not lobs) or definitions.is_shorter(old, new) or padded
     if a.kind is Kind.INTEGER and b.kind is Kind.INTEGER:
         return b.bits < a.bits or old.unsigned != new.unsigned
     if a is not b:
@@ -305,7 +290,7 @@ def _rename_column(alteration: Alteration, clause: ddl.RenameColumn) -> Iterator
     if alteration.find(clause.old) is None:
         yield alteration.unknown(clause.old)
         return
-    yield from of_column_name(clause.new)
+    yield from definitions.of_column_name(clause.new)
     if clause.old.lower() != clause.new.lower():
         yield from alteration.of_generated(clause.old)
         if alteration.find(clause.new):
@@ -334,9 +319,9 @@ def _set_default(alteration: Alteration, clause: ddl.SetDefault) -> Iterator[Ref
         if not old.nullable:
             yield Refusal(1067, f"Invalid default value for '{old.name}'")
     elif default is not None and default.kind == "expr":
-        yield from of_call(old.name, default.text, added=False)
+        yield from definitions.of_call(old.name, default.text, added=False)
     elif default is not None and default.kind not in ("expr", "computed"):
-        yield from of_literal(old, default, alteration.modes)
+        yield from definitions.of_literal(old, default, alteration.modes)
 
 
 # ---- indexes and the table as a whole
@@ -364,7 +349,7 @@ def _rename_index(alteration: Alteration, clause: ddl.RenameIndex) -> Iterator[R
 
 def of_rename(catalog: Catalog, old: TableId, new: ddl.TableName, db: str) -> Iterator[Refusal]:
     target = new.in_db(db)
-    yield from of_name(new.table, 1103, "table")
+    yield from definitions.of_name(new.table, 1103, "table")
     if target.folded != old.folded and catalog.exists(target):
         yield Refusal(1050, f"Table '{target}' already exists")
     if catalog.databases.get(target.db) is None:
@@ -373,11 +358,11 @@ def of_rename(catalog: Catalog, old: TableId, new: ddl.TableName, db: str) -> It
 
 
 def _set_options(alteration: Alteration, clause: ddl.SetOptions) -> Iterator[Refusal]:
-    yield from of_options(clause.options)
+    yield from definitions.of_options(clause.options)
     if not _OPTIONS.issuperset(clause.options.others):
         yield Refusal(8200, "This type of ALTER TABLE is currently unsupported")
     if clause.options.charset or clause.options.collate:
-        after = charset_of(clause.options.charset, clause.options.collate, alteration.charset)
+        after = definitions.charset_of(clause.options.charset, clause.options.collate, alteration.charset)
         yield from _of_charset(alteration.charset, after)
 
 
@@ -390,10 +375,10 @@ def _without_effect(alteration: Alteration, clause: ddl.NoColumnEffect) -> Itera
 
 
 def _convert(alteration: Alteration, clause: ddl.ConvertTo) -> Iterator[Refusal]:
-    yield from of_charset_names(clause.charset, clause.collate)
+    yield from definitions.of_charset_names(clause.charset, clause.collate)
     table = alteration.table
     database = alteration.catalog.databases.get(table.id.db)
-    after = charset_of(clause.charset, clause.collate, database.charset if database else DEFAULT)
+    after = definitions.charset_of(clause.charset, clause.collate, database.charset if database else DEFAULT)
     texts = [c for c in table.columns if c.charset not in ("", "binary")] if after.name else []
     for c in texts:
         indexed = any(c.name in i.columns for i in table.indexes)
