@@ -14,18 +14,10 @@ from urllib.parse import SplitResult, urlsplit
 
 from ticdc_bridge.schemas.formats.format_table import FROM_TICDC
 from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.changefeed import settings
 from ticdc_bridge.service.changefeed.known_faults import faults
 from ticdc_bridge.service.changefeed.setting_checks import EXPRESSIONS, keeps_something
-from ticdc_bridge.service.changefeed.settings import (
-    OTHER_SINKS,
-    ChangefeedSettings,
-    Dispatcher,
-    Severity,
-    lines_named,
-    subject_names,
-    texts,
-    topic_name,
-)
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Severity, subject_names, topic_name
 
 _WILD = re.compile(r"[*?\[/]")
 _JOINED = re.compile(r"\{schema\}_+\{table\}")  # both names may hold `_` themselves
@@ -75,7 +67,7 @@ class DoctorInput:
             return urlsplit("")
 
     # ---- topics
-    def rules(self) -> Iterator[Dispatcher | None]:
+    def rules(self) -> Iterator[settings.Dispatcher | None]:
         """The dispatchers; None at the end stands for the sink URI's topic, unless a rule takes every table before."""
         for rule in self.feed.dispatchers:
             yield rule
@@ -172,7 +164,7 @@ def _silent_ddl(p: DoctorInput) -> list[str]:
 def _kept_back(p: DoctorInput) -> list[str]:
     found = ["ignore-txn-start-ts"] if p.feed.get("filter.ignore-txn-start-ts") else []
     for filter_ in p.feed.event_filters:
-        found += [event for event in texts(filter_.get("ignore-event")) if event in _OF_ROWS]
+        found += [event for event in settings.texts(filter_.get("ignore-event")) if event in _OF_ROWS]
         found += [name for name in (*EXPRESSIONS, "ignore-update-only-columns") if filter_.get(name)]
     return list(dict.fromkeys(found))
 
@@ -515,7 +507,7 @@ RULES: Final = (
          "TiCDC does not know consistent.level {what}: it keeps no redo log, without a warning",
          "Write level = 'eventual', or leave it out", "ticdc pkg/redo/config.go"),
     DoctorRule("other-sinks", "info",
-         lambda p: [path for path in p.feed.origins if path.startswith(OTHER_SINKS)]
+         lambda p: [path for path in p.feed.origins if path.startswith(settings.OTHER_SINKS)]
          + ["safe-mode"] * bool(p.feed.get("safe-mode")) if p.feed.on_kafka else [],
          "Settings of other sinks that do nothing with Kafka: {what}", "Leave them out", "ticdc pkg/config/sink.go"),
 )  # fmt: skip
@@ -552,7 +544,7 @@ def examine(patient: DoctorInput) -> list[Finding]:
         named = [] if answer is True else answer
         what = ", ".join(named[:5]) + (f" and {len(named) - 5} more" if len(named) > 5 else "")
         text, fix = rule.text.replace("{what}", what), rule.fix.replace("{what}", what)
-        lines = lines_named(f"{text} {fix}", patient.feed.origins)
+        lines = settings.lines_named(f"{text} {fix}", patient.feed.origins)
         fix += f". Set now: {', '.join(lines)}" if lines else ""
         findings.append(Finding(rule.id, rule.severity, text, fix, rule.source))
     return sorted(findings, key=lambda f: ORDER.index(f.severity))

@@ -18,32 +18,9 @@ from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
-from ticdc_bridge.service.changefeed import setting_checks
+from ticdc_bridge.service.changefeed import setting_checks, settings
 from ticdc_bridge.service.changefeed.known_faults import version_of
-from ticdc_bridge.service.changefeed.settings import (
-    BY_PATH,
-    BY_URI,
-    FREE,
-    GONE,
-    KAFKA,
-    KEYS,
-    LISTS,
-    OTHER_TABLES,
-    OTHER_URI,
-    PROTOCOLS,
-    ChangefeedSettings,
-    ColumnSelector,
-    Dispatcher,
-    Key,
-    Problem,
-    Severity,
-    expression_error,
-    line_in_file,
-    line_in_uri,
-    line_of,
-    text_of,
-    texts,
-)
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, line_in_file, line_in_uri, text_of, texts
 
 MAX_CONFIG = 1 << 20
 MAX_URI = 65_536
@@ -145,16 +122,16 @@ class _Reader:
         self.values: dict[str, Any] = {}
         self.origins: dict[str, str] = {}
         self.lists: dict[str, list[Mapping[str, Any]]] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[settings.Problem] = []
 
-    def add_problem(self, severity: Severity, text: str, fix: str = "") -> None:
-        self.problems.append(Problem(severity, text, fix))
+    def add_problem(self, severity: settings.Severity, text: str, fix: str = "") -> None:
+        self.problems.append(settings.Problem(severity, text, fix))
 
     def add_error(self, text: str, line: str) -> None:
         self.add_problem("error", text, f"Change {line}")
 
     def add_unknown(self, what: str, path: str, hint: str = "") -> None:
-        severity: Severity = "warning" if self.is_json else "error"
+        severity: settings.Severity = "warning" if self.is_json else "error"
         does = "does not know: its API ignores it" if self.is_json else "does not know and refuses"
         text = f"{what}, which TiCDC {does}" + (f"; {hint}" if hint else "")
         self.add_problem(severity, text, f"Take out {line_in_file(path)}")
@@ -163,8 +140,8 @@ class _Reader:
     def take_setting(self, path: str, value: Any) -> None:
         path = _OF_API.get(path, path)
         table, _, name = path.rpartition(".")
-        if table in OTHER_TABLES and path not in BY_PATH:
-            form = OTHER_TABLES[table].get(name)
+        if table in settings.OTHER_TABLES and path not in settings.BY_PATH:
+            form = settings.OTHER_TABLES[table].get(name)
             if form is None:
                 self.add_unknown(f"the file has {path}", path)
             elif not _has_form(form, value):
@@ -172,18 +149,20 @@ class _Reader:
             elif not self.is_json:  # what TiCDC answers has every setting
                 self.origins[path] = "config"
             return
-        if path in LISTS:
+        if path in settings.LISTS:
             self.lists[path] = self._members(path, value)
             return
         # `[sink]` takes these two as well; the top level is where the documentation has them.
         path = {"sink.force-replicate": "force-replicate", "sink.case-sensitive": "case-sensitive"}.get(path, path)
         path = path.removeprefix("sink.") if path.startswith("sink.integrity.") else path
-        key = BY_PATH.get(path)
+        key = settings.BY_PATH.get(path)
         if key is None:
             if self.answered and "." not in path:
                 return
-            hint = next((k.path for k in KEYS if k.path.rpartition(".")[2] == path.rpartition(".")[2]), "")
-            self.add_unknown(f"the file has {path}", path, GONE.get(path) or (f"it belongs to {hint}" if hint else ""))
+            hint = next((k.path for k in settings.KEYS if k.path.rpartition(".")[2] == path.rpartition(".")[2]), "")
+            self.add_unknown(
+                f"the file has {path}", path, settings.GONE.get(path) or (f"it belongs to {hint}" if hint else "")
+            )
             return
         read = self._check_value(key, value, f"the file has {key.name}", line_in_file(path))
         if read is not None:
@@ -196,7 +175,7 @@ class _Reader:
             self.add_error(f"the file has {path} that is no list of tables; write [[{path}]]", line_in_file(path))
         for number, member in enumerate(tables, 1):
             for name, entry in member.items():
-                form, member_path = LISTS[path].get(name), f"{path}.{number}.{name}"
+                form, member_path = settings.LISTS[path].get(name), f"{path}.{number}.{name}"
                 if form is None:
                     self.add_unknown(f"[[{path}]] has {name}", member_path)
                 elif not _has_form(form, entry):
@@ -204,7 +183,7 @@ class _Reader:
                     self.add_error(text, line_in_file(member_path))
         return tables
 
-    def _check_value(self, key: Key, value: Any, where: str, line: str) -> Any:
+    def _check_value(self, key: settings.Key, value: Any, where: str, line: str) -> Any:
         """The value in the form of its key, None where it has another, or is as if not set."""
         if key.form == "text" and isinstance(value, str):
             low = value.lower() if key.path in _ANY_CASE else value
@@ -239,10 +218,11 @@ class _Reader:
         return uri
 
     def _parameter(self, name: str, text: str) -> None:
-        key = BY_URI.get(name)
+        key = settings.BY_URI.get(name)
         if key is None:
-            if name not in OTHER_URI:
-                other = BY_PATH.get(f"sink.{name}") or BY_PATH.get(name) or BY_PATH.get(f"sink.kafka-config.{name}")
+            if name not in settings.OTHER_URI:
+                paths = (f"sink.{name}", name, f"sink.kafka-config.{name}")
+                other = next(filter(None, map(settings.BY_PATH.get, paths)), None)
                 where = f"; it is a setting of the file: {other.path}" if other else ""
                 text = f"the sink URI has {name[:80]!r}, which TiCDC ignores without a warning{where}"
                 self.add_problem("warning", text, f"Take out {line_in_uri(name[:80])}")
@@ -263,7 +243,7 @@ class _Reader:
             self.add_problem("warning", text, f"Take out {line_in_file(key.path)}, or change {line_in_uri(name)}")
         self.values[key.path], self.origins[key.path] = value, "sink-uri"
 
-    def _of_text(self, key: Key, text: str) -> Any:
+    def _of_text(self, key: settings.Key, text: str) -> Any:
         where, line = f"the sink URI has {key.uri}", line_in_uri(key.uri)
         if key.form == "flag":
             if text in _TRUE or text in _FALSE:
@@ -282,25 +262,25 @@ class _Reader:
     # ---- all together
     def build_settings(self, uri: SplitResult | None, keyspace: str, time_zone: str) -> ChangefeedSettings:
         protocol_name = self.values.get("sink.protocol", "")
-        protocol = PROTOCOLS.get(protocol_name.lower(), "")
+        protocol = settings.PROTOCOLS.get(protocol_name.lower(), "")
         if protocol_name and not protocol:
-            text = f"protocol {protocol_name[:40]!r} is not known: {', '.join(sorted(PROTOCOLS))}"
-            self.add_error(text, line_of(BY_URI["protocol"], self.origins))
+            text = f"protocol {protocol_name[:40]!r} is not known: {', '.join(sorted(settings.PROTOCOLS))}"
+            self.add_error(text, settings.line_of(settings.BY_URI["protocol"], self.origins))
         topic, scheme = "", ""
         if uri is not None:
             scheme, topic = uri.scheme.lower(), unquote(uri.path.strip("/"))
-            if scheme not in KAFKA:
+            if scheme not in settings.KAFKA:
                 self.add_problem("warning", f"the sink is {scheme}://: only Kafka's messages are read here")
             elif not topic:
                 self.add_error("the sink URI has no topic: kafka://HOST:PORT/TOPIC", "the path of the sink URI")
-            elif expression_error(topic, avro=False) or "{" in topic:
+            elif settings.expression_error(topic, avro=False) or "{" in topic:
                 text = f"topic {topic[:80]!r}: letters, digits, '.', '_' and '-' are what a name may have"
                 self.add_error(text, "the path of the sink URI")
-            if scheme in KAFKA and not protocol_name:
+            if scheme in settings.KAFKA and not protocol_name:
                 text = "no protocol is given: TiCDC does not start such a changefeed"
                 self.add_problem("error", text, f"Add protocol=… to the sink URI, or {line_in_file('sink.protocol')}")
         sensitive = bool(self.values.get("case-sensitive", False))
-        settings = ChangefeedSettings(
+        feed = ChangefeedSettings(
             scheme=scheme,
             hosts=tuple(h for h in (uri.netloc.rpartition("@")[2].split(",") if uri else ()) if h),
             topic=topic,
@@ -318,12 +298,12 @@ class _Reader:
             keyspace=keyspace or "default",
             time_zone=time_zone,
         )
-        return replace(settings, problems=(*self.problems, *setting_checks.problems(settings, self.lists)))
+        return replace(feed, problems=(*self.problems, *setting_checks.problems(feed, self.lists)))
 
-    def _dispatchers(self, sensitive: bool) -> Iterator[Dispatcher]:
+    def _dispatchers(self, sensitive: bool) -> Iterator[settings.Dispatcher]:
         for number, member in enumerate(self.lists.get("sink.dispatchers", ()), 1):
             matcher = texts(member.get("matcher"))
-            yield Dispatcher(
+            yield settings.Dispatcher(
                 self._filter(matcher, sensitive, f"sink.dispatchers.{number}.matcher"),
                 matcher,
                 text_of(member, "topic"),
@@ -334,12 +314,12 @@ class _Reader:
                 text_of(member, "target-table"),
             )
 
-    def _selectors(self, sensitive: bool) -> Iterator[ColumnSelector]:
+    def _selectors(self, sensitive: bool) -> Iterator[settings.ColumnSelector]:
         path = "sink.column-selectors"
         for number, member in enumerate(self.lists.get(path, ()), 1):
             tables = self._filter(texts(member.get("matcher")), sensitive, f"{path}.{number}.matcher")
             try:
-                yield ColumnSelector.of(tables, texts(member.get("columns")))
+                yield settings.ColumnSelector.of(tables, texts(member.get("columns")))
             except PatternError as error:
                 self.add_error(f"{path}: {error}", line_in_file(f"{path}.{number}.columns"))
 
@@ -354,9 +334,9 @@ class _Reader:
 def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in table.items():
         path = prefix + name
-        if path in FREE or any(path.startswith(free + ".") for free in FREE):
+        if path in settings.FREE or any(path.startswith(free + ".") for free in settings.FREE):
             continue
-        if isinstance(value, dict) and path not in LISTS:
+        if isinstance(value, dict) and path not in settings.LISTS:
             yield from _leaves(value, path + ".")
         else:
             yield path, value
@@ -374,7 +354,7 @@ def _has_form(form: str, value: Any) -> bool:
     return isinstance(value, int if form == "number" else str)
 
 
-def _show(key: Key, value: Any) -> str:
+def _show(key: settings.Key, value: Any) -> str:
     if key.secret:
         return "***"
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -457,7 +437,7 @@ _PARAMETERS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "enable-tls": ("authentication.enableTls", lambda value: _flag(value) if value else ""),
 }
 _CLOUD_PATHS: Final = {
-    **{BY_URI[name].path: path for name, (path, _) in _PARAMETERS.items()},
+    **{settings.BY_URI[name].path: path for name, (path, _) in _PARAMETERS.items()},
     "sink.schema-registry": _AVRO + "confluentSchemaRegistry",
     "force-replicate": "mode of the filter", "filter.rules": "filterRule of the filter",
 }  # fmt: skip

@@ -17,21 +17,8 @@ from ticdc_bridge.schemas.ddl.parser.expressions import expression
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
-from ticdc_bridge.service.changefeed.settings import (
-    KEYS,
-    PARTITION_RULES,
-    ChangefeedSettings,
-    Key,
-    Problem,
-    Severity,
-    expression_error,
-    fix_of,
-    line_in_file,
-    line_in_uri,
-    line_of,
-    text_of,
-    texts,
-)
+from ticdc_bridge.service.changefeed import settings
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Problem, text_of, texts
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+")
@@ -45,16 +32,16 @@ Member = Mapping[str, Any]
 """Of a list of tables in the file."""
 
 
-def problems(settings: ChangefeedSettings, lists: Mapping[str, Sequence[Member]]) -> Iterator[Problem]:
+def problems(feed: ChangefeedSettings, lists: Mapping[str, Sequence[Member]]) -> Iterator[Problem]:
     """The problems of merged settings. lists: the file's lists of tables, by path."""
-    values, origins, protocol = settings.values, settings.origins, settings.protocol
-    for key in KEYS:
+    values, origins, protocol = feed.values, feed.origins, feed.protocol
+    for key in settings.KEYS:
         text = _not_taken(key, values[key.path], origins, protocol) if key.path in values else ""
         if text:
-            yield Problem("error", text, f"Change {line_of(key, origins)}")
+            yield Problem("error", text, f"Change {settings.line_of(key, origins)}")
     for rule in _RULES:
-        if rule.when(settings):
-            yield Problem("error", rule.text, fix_of(rule.names, origins))
+        if rule.when(feed):
+            yield Problem("error", rule.text, settings.fix_of(rule.names, origins))
     for number, filter_ in enumerate(lists.get("filter.event-filters", ()), 1):
         yield from _located("filter.event-filters", number, "error", _of_event_filter(filter_))
     for number, dispatcher in enumerate(lists.get("sink.dispatchers", ()), 1):
@@ -63,7 +50,7 @@ def problems(settings: ChangefeedSettings, lists: Mapping[str, Sequence[Member]]
     for number, selector in enumerate(lists.get("sink.column-selectors", ()), 1):
         if not keeps_something(texts(selector.get("columns"))):
             text = "a column selector keeps no column, so no key either: TiCDC refuses its tables; begin with '*'"
-            yield Problem("error", text, f"Change {line_in_file(f'sink.column-selectors.{number}.columns')}")
+            yield Problem("error", text, f"Change {settings.line_in_file(f'sink.column-selectors.{number}.columns')}")
     for path, members in lists.items():
         for number, member in enumerate(members, 1):
             before = [] if path == "filter.event-filters" else members[: number - 1]
@@ -79,7 +66,7 @@ def read_query(uri: SplitResult) -> tuple[str, list[Problem]]:
             continue
         name = pair.partition("=")[0][:80]
         text = f"the sink URI has {name} with a bare ; or %: TiCDC drops the whole parameter without a warning"
-        found.append(Problem("warning", text, f"Write %3B for ; and %25 for % in {line_in_uri(name)}"))
+        found.append(Problem("warning", text, f"Write %3B for ; and %25 for % in {settings.line_in_uri(name)}"))
     if uri.fragment:
         text = "the sink URI has a bare #: TiCDC drops it and all that follows, without a warning"
         found.append(Problem("warning", text, "Write %23 for # in the sink URI"))
@@ -97,7 +84,7 @@ def seconds(text: str) -> float | None:
     return -total if text.startswith("-") else total
 
 
-def _not_taken(key: Key, value: Any, origins: Mapping[str, str], protocol: str) -> str:
+def _not_taken(key: settings.Key, value: Any, origins: Mapping[str, str], protocol: str) -> str:
     """Why TiCDC refuses a value; "" when it takes it."""
     if key.protocols and protocol and protocol not in key.protocols:
         if key.alone and value not in ("", key.default):
@@ -262,9 +249,9 @@ EXPRESSIONS: Final = (
 _OF_PARTITION: Final = {"index": "index-value", "columns": "columns"}
 
 
-def _located(path: str, number: int, severity: Severity, found: Iterator[Found]) -> Iterator[Problem]:
+def _located(path: str, number: int, severity: settings.Severity, found: Iterator[Found]) -> Iterator[Problem]:
     for name, text in found:
-        yield Problem(severity, text, f"Change {line_in_file(f'{path}.{number}.{name}')}")
+        yield Problem(severity, text, f"Change {settings.line_in_file(f'{path}.{number}.{name}')}")
 
 
 def _of_matcher(member: Member, before: Sequence[Member]) -> Iterator[Found]:
@@ -322,7 +309,7 @@ def _of_dispatcher(member: Member, protocol: str) -> Iterator[Found]:
     if text_of(member, "partition") and text_of(member, "dispatcher"):
         yield "dispatcher", f"{where} has both `dispatcher` and `partition`"
     topic = text_of(member, "topic")
-    wrong = expression_error(topic, protocol in ("avro", "debezium-avro"))
+    wrong = settings.expression_error(topic, protocol in ("avro", "debezium-avro"))
     if wrong:
         yield "topic", f"{where}: topic {topic[:80]!r}: {wrong}"
     for name in ("target-schema", "target-table"):
@@ -335,7 +322,7 @@ def _passed_over(member: Member) -> Iterator[Found]:
     where = f"the dispatcher for {', '.join(texts(member.get('matcher'))) or 'no table'}"
     name = "partition" if text_of(member, "partition") else "dispatcher"
     rule = text_of(member, name).lower()
-    if rule not in PARTITION_RULES:
+    if rule not in settings.PARTITION_RULES:
         yield name, f"{where}: partition {rule!r} is not known, TiCDC uses `table`"
     if rule == "columns" and not member.get("columns"):
         yield "columns", f"{where}: partition `columns` names no columns, so all rows of a table go to one partition"

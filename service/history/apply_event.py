@@ -13,21 +13,10 @@ from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Names, 
 from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history import model
 from ticdc_bridge.service.history.changes import difference
 from ticdc_bridge.service.history.lazy_catalog import LazyNames, catalog
-from ticdc_bridge.service.history.model import (
-    DatabaseRow,
-    DdlRecord,
-    Drift,
-    DriftKind,
-    EventOutcome,
-    HistoryRows,
-    HistoryTransaction,
-    Key,
-    NameRow,
-    State,
-    key_of,
-)
+from ticdc_bridge.service.history.model import Key, NameRow, State, key_of
 from ticdc_bridge.service.history.statements import involved_names, statement_of
 
 V = TypeVar("V", Table, Relation)
@@ -37,10 +26,10 @@ _NOT_SEEN: Final = "its CREATE TABLE was not seen"
 class EventApplication:
     """An event about to be applied to the rows before it."""
 
-    def __init__(self, rows: HistoryRows, record: DdlRecord) -> None:
+    def __init__(self, rows: model.HistoryRows, record: model.DdlRecord) -> None:
         self.rows, self.record = rows, record
         self.position = record.position
-        self.out = EventOutcome()
+        self.out = model.EventOutcome()
 
     def row_before(self, key: Key) -> NameRow | None:
         return self.rows.name(key, self.position)
@@ -56,7 +45,7 @@ class EventApplication:
         where = f"{self.record.changefeed}/{self.position.commit_ts}/{self.position.ordinal}/{key[0]}/{key[1]}"
         return str(uuid5(NAMESPACE_OID, where))
 
-    def run(self) -> EventOutcome:
+    def run(self) -> model.EventOutcome:
         """Never raises DdlError: what can't be read or applied becomes rows that say so."""
         if self.record.mode == "form":
             self.snapshot(self.record.carried)
@@ -87,9 +76,9 @@ class EventApplication:
             self._put_unapplied(statement, error)
         return self.out
 
-    def drift(self, kind: DriftKind, id_: TableId, detail: str, version_ts: int | None) -> None:
+    def drift(self, kind: model.DriftKind, id_: TableId, detail: str, version_ts: int | None) -> None:
         of = (self.record.changefeed, kind, id_.db, id_.table, self.position.commit_ts, detail, version_ts)
-        self.out.drift.append(Drift(*of))
+        self.out.drift.append(model.Drift(*of))
 
     # ---- snapshots
     def snapshot(self, table: Table | None) -> None:
@@ -180,14 +169,14 @@ class EventApplication:
             name = next((row.id.db for row in self.rows.names(db, self.position)), db)
             charset, collate = (old.charset, old.collate) if old else ("", "")
             of = (old.name if old else name, self.position, False, charset, collate, self.record.seq)
-            self.out.databases[db] = DatabaseRow(*of)
+            self.out.databases[db] = model.DatabaseRow(*of)
             for row in self.rows.names(db, self.position):
                 if row.is_live:
                     self._put_gone(row)
             return
         old_charset = (old.charset, old.collate) if old and old.live else ("", "")
         if old_charset != tuple(database.charset) or (old is not None and not old.live):
-            self.out.databases[db] = DatabaseRow(
+            self.out.databases[db] = model.DatabaseRow(
                 database.name, self.position, True, *database.charset, ddl=self.record.seq
             )
 
@@ -371,7 +360,7 @@ def _changes(names: Names[V]) -> dict[str, V | None]:
     return {name.id.table.lower(): name for name in names}
 
 
-def seal(book: HistoryTransaction, record: DdlRecord) -> EventOutcome:
+def seal(book: model.HistoryTransaction, record: model.DdlRecord) -> model.EventOutcome:
     """Apply one event, and again the later ones that it concerns."""
     late = record.position < book.newest()
     outcome = EventApplication(book, record).run()
@@ -381,7 +370,7 @@ def seal(book: HistoryTransaction, record: DdlRecord) -> EventOutcome:
     return outcome
 
 
-def apply_again(book: HistoryTransaction, record: DdlRecord, dirty: set[Key]) -> int:
+def apply_again(book: model.HistoryTransaction, record: model.DdlRecord, dirty: set[Key]) -> int:
     """Apply anew the events after `record` that depend on names which are not what they were. How many that were."""
     at, count = record.position, 0
     while dirty:

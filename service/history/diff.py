@@ -12,18 +12,9 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from ticdc_bridge.schemas.ddl.executor.show_create import show_create
 from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history import model
 from ticdc_bridge.service.history.changes import NamePaths, StructureChange, changes
-from ticdc_bridge.service.history.model import (
-    Contradiction,
-    DatabaseRow,
-    DdlRecord,
-    HistoryState,
-    Key,
-    NameRow,
-    State,
-    key_of,
-    time_text,
-)
+from ticdc_bridge.service.history.model import DdlRecord, Key, NameRow, State, time_text
 from ticdc_bridge.service.history.statements import statement_or_none
 
 TableKind = Literal["created", "described", "dropped", "recreated", "renamed", "changed", "unknown"]
@@ -49,13 +40,13 @@ class HistorySpan:
     pending: how many events up to its end are not sealed.
     """
 
-    feed: HistoryState
+    feed: model.HistoryState
     period: Period
     names: Mapping[Key, tuple[NameRow | None, list[NameRow]]]
-    databases: Mapping[str, tuple[DatabaseRow | None, list[DatabaseRow]]]
+    databases: Mapping[str, tuple[model.DatabaseRow | None, list[model.DatabaseRow]]]
     events: Mapping[int, DdlRecord]
     tables: Mapping[tuple[bytes, TableId], Table]
-    contradicted: Mapping[Key, Contradiction] = field(default_factory=dict)
+    contradicted: Mapping[Key, model.Contradiction] = field(default_factory=dict)
     pending: int = 0
 
     def table(self, row: NameRow | None) -> Table | None:
@@ -177,7 +168,7 @@ def _compare(span: HistorySpan, identity: _Identity) -> TableDifference | dict[s
     states = (State.PARTIAL, State.ERROR, State.UNKNOWN)
     ends = {"before": before, "afterwards": after}
     notes = [f"{when}, it is {row.state}: {row.reason}" for when, row in ends.items() if row and row.state in states]
-    against = span.contradicted.get(key_of(after.id)) if after is not None else None
+    against = span.contradicted.get(model.key_of(after.id)) if after is not None else None
     notes += [f"afterwards, {against}"] if against is not None else []
     if before is not None and after is not None:
         differences: list[StructureChange] = []

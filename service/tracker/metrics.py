@@ -15,9 +15,8 @@ from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.tracker.progress import Progress
 
 if TYPE_CHECKING:
-    from ticdc_bridge.service.tracker.config import (
-        TrackedChangefeed,  # with all formats, which a registry alone does not need
-    )
+    # With all formats, which a registry alone does not need.
+    from ticdc_bridge.service.tracker.config import TrackedChangefeed
 
 _COUNTED = (
     ("new", "DDL events and snapshots that were not known"), ("copies", "Copies of known events"),
