@@ -23,15 +23,9 @@ from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.plain.reader import error_of_line, plain_message, same_message
 from ticdc_bridge.schemas.plain.writer import json_line
-from ticdc_bridge.spark_jobs.io import message_files
+from ticdc_bridge.spark_jobs.io import locations, message_files
 from ticdc_bridge.spark_jobs.io.archive_files import archive_files, files_not_read
-from ticdc_bridge.spark_jobs.io.locations import (
-    KafkaClient,
-    check_is_file,
-    refuse_table_source,
-    topic_of_location,
-    topics_of_location,
-)
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient, topic_of_location
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
 
@@ -46,8 +40,8 @@ def read_source(
     location: str, kafka: KafkaClient, options: Options = _NO_OPTIONS, tables: TableSource | None = None
 ) -> Iterator[Message | tuple[WireError, Message]]:
     """The messages of FILE, a stream's or storage sink's folder, `-`, kafka:TOPIC. tables: for what CSV leaves out."""
-    refuse_table_source(location)
-    topics = topics_of_location(location)
+    locations.refuse_table_source(location)
+    topics = locations.topics_of_location(location)
     if topics is None:
         path = path_of("/dev/stdin" if location == "-" else location)
         if is_storage_folder(location):
@@ -75,7 +69,7 @@ def _read_topics(topics: TopicChoice, kafka: KafkaClient) -> Iterator[Message]:
 
 def plain_source(location: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
     """The plain-form lines of FILE, `-` or kafka:TOPIC as messages; of an error line its error and the message."""
-    refuse_table_source(location)
+    locations.refuse_table_source(location)
     lines: Iterator[tuple[bytes, Message | None]]
     if topic_of_location(location) is not None:
         lines = ((m.value or b"", m) for m in read_source(location, kafka) if isinstance(m, Message))
@@ -158,7 +152,7 @@ def message_sink(location: str, kafka: KafkaClient, rule: str | None = None) -> 
         from ticdc_bridge.clients.kafka import TopicWriter
 
         return TopicWriter(None if rule else topic or None, kafka.settings(), kafka.read)
-    check_is_file(location)
+    locations.check_is_file(location)
     if location.endswith(".parquet"):
         from ticdc_bridge.spark_jobs.io.parquet import ParquetWriter
 
@@ -211,7 +205,7 @@ def line_sink(location: str, kafka: KafkaClient) -> LineSink:
     topic = topic_of_location(location)
     if topic is not None:
         return _TopicLines(message_sink(location, kafka), topic)
-    check_is_file(location)
+    locations.check_is_file(location)
     if location.endswith(".parquet"):
         from ticdc_bridge.spark_jobs.io.parquet import EventParquet
 

@@ -18,16 +18,8 @@ from typing import IO, Any, NamedTuple
 from zlib import crc32
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
-from ticdc_bridge.schemas.inspect.losses import (
-    LOSSES,
-    EventDifference,
-    Loss,
-    ValuePair,
-    WrittenValue,
-    differences,
-    explains,
-    makes,
-)
+from ticdc_bridge.schemas.inspect import losses
+from ticdc_bridge.schemas.inspect.losses import ValuePair, WrittenValue, explains, makes
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
@@ -323,7 +315,7 @@ def _pair(row: _Row, other: _Row, report: VerifyReport, format_: str) -> None:
     has_losses = False
     same = True
     first, second = row.event, other.event
-    for difference in differences(first, second, second.table_version is not None, format_):
+    for difference in losses.differences(first, second, second.table_version is not None, format_):
         name = _expected_loss(difference, first, second)
         if name is None:
             same = False
@@ -339,7 +331,7 @@ def _pair(row: _Row, other: _Row, report: VerifyReport, format_: str) -> None:
         report.equal += 1
 
 
-def _expected_loss(difference: EventDifference, first: RowChange, second: RowChange) -> str | None:
+def _expected_loss(difference: losses.EventDifference, first: RowChange, second: RowChange) -> str | None:
     """The known loss that a difference is, of either format, by name."""
     if difference.where == "commit_ts":
         unplaced = "synthetic_commit_ts" in {*first.flags, *second.flags} or None in (first.commit_ts, second.commit_ts)
@@ -358,13 +350,13 @@ def _expected_loss(difference: EventDifference, first: RowChange, second: RowCha
             ValuePair(existing, difference.second, difference.first, second, first),
         ),
     ):
-        for loss in LOSSES:
+        for loss in losses.LOSSES:
             if loss.where == where and _is_of(loss, pair.back) and explains(loss, cell) and makes(loss, pair):
                 return f"{pair.back.format}: {loss.what}"
     return None
 
 
-def _is_of(loss: Loss, event: RowChange) -> bool:
+def _is_of(loss: losses.Loss, event: RowChange) -> bool:
     """True if a format loses this, in any of its forms."""
     of = any(form.partition("/")[0] == event.format for form in loss.to)
     return of and not (loss.undefined and event.table_version is not None)

@@ -14,12 +14,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, spark_type
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
-from ticdc_bridge.spark_jobs.lake.column_history import (
-    SchemaChange,
-    column_now,
-    is_added_by,
-    unsure_text,
-)
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_now, is_added_by, unsure_text
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.partition_sql import Spread, UnknownRows, rows_of
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter, text_converter

@@ -36,15 +36,10 @@ from ticdc_bridge.spark_jobs.arrow.typed_changes import (
 from ticdc_bridge.spark_jobs.lake.change_checks import INEXACT_FLAGS
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
 from ticdc_bridge.spark_jobs.lake.commit_summary import FACTS_OF_DELTA
+from ticdc_bridge.spark_jobs.lake.delta_protocol import key_search
 from ticdc_bridge.spark_jobs.lake.delta_protocol.data_file import arrow_type, path_of_file, write_rows
 from ticdc_bridge.spark_jobs.lake.delta_protocol.deletion_vector import read_vector, write_vectors
-from ticdc_bridge.spark_jobs.lake.delta_protocol.key_search import (
-    AFTER_ALL,
-    FoundRows,
-    check_key,
-    find_rows,
-    match_keys,
-)
+from ticdc_bridge.spark_jobs.lake.delta_protocol.key_search import AFTER_ALL, FoundRows, find_rows, match_keys
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import (
     Action,
     Snapshot,
@@ -175,7 +170,7 @@ class DirectTable:
         if not key:
             raise UnsupportedTable("it has no key")
         for name in key:
-            check_key(fields[name])
+            key_search.check_key(fields[name])
         kinds = {name: field.kind for name, field in (deleted or snapshot).fields.items() if name not in RESERVED_NAMES}
         if deleted is not None and kinds != {name: fields[name].kind for name in (*key, COMMIT_TS)}:
             raise UnsupportedTable("its deleted keys have other columns")

@@ -20,6 +20,7 @@ from ticdc_bridge.schemas.ddl.executor.charsets import collation_weight
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.lake import table_columns
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, check_counts, count_changes, describe_unfit
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, load_again, unsure_step, unsure_text
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import NO_TABLE, UnsupportedTable
@@ -28,19 +29,12 @@ from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, MESSAGE, without_null_values
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-from ticdc_bridge.spark_jobs.lake.table_columns import (
-    APPLIED,
-    LOADED,
-    TableColumns,
-    TableKind,
-    column_names,
-    load_into_new,
-)
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since, kafka_position, order_changes
 from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableMerge
 
-KIND = TableKind()
+KIND = table_columns.TableKind()
 _TIDY_EVERY = 64
 """Of so many batches one writes the deleted keys anew, that their files don't become too many."""
 ROW_MESSAGE = "_place"
@@ -69,10 +63,10 @@ def check_has_key(columns: TableColumns, table: Table, exists: bool) -> None:
             f" {Hint.WITHOUT_KEY_APPEND} appends inserts and counts updates and deletes; {Hint.CHANGELOG} has all"
         )
         raise SetupError("USAGE", details=details)
-    if exists and ROW_MESSAGE in columns.types().keys() - column_names(table):
+    if exists and ROW_MESSAGE in columns.types().keys() - table_columns.column_names(table):
         details = (
             f"its rows were appended while the table had no key ({Hint.WITHOUT_KEY_APPEND}), and it has one now."
-            f" {load_into_new(columns.settings.id)}"
+            f" {table_columns.load_into_new(columns.settings.id)}"
         )
         raise SetupError("STOPPED", where=columns.lake_table.location, details=details)
 
@@ -92,7 +86,7 @@ class CurrentTable:
 
     def _since(self, emptied: int) -> int:
         """Up to where changes are none of the table's: a TRUNCATE (`emptied`), or a snapshot that has them all."""
-        loaded = self.columns.time_of(LOADED)
+        loaded = self.columns.time_of(table_columns.LOADED)
         return emptied if loaded == self.loading else max(emptied, loaded)
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
@@ -157,14 +151,14 @@ class CurrentTable:
     def _has_rows_before(self, step: SchemaChange, since: int) -> bool:
         """True if the table has rows from before a statement that it does not follow yet."""
         lake_table = self.columns.lake_table
-        if not lake_table.exists() or int(lake_table.properties().get(APPLIED, 0)) >= step.commit_ts:
+        if not lake_table.exists() or int(lake_table.properties().get(table_columns.APPLIED, 0)) >= step.commit_ts:
             return False
         return not lake_table.read().where(f"{COMMIT_TS} > {since} AND {COMMIT_TS} <= {step.commit_ts}").isEmpty()
 
     def _unsure_error(self, step: SchemaChange) -> SetupError:
         if step.unclear:
             details = f"SHOW CREATE TABLE at commit_ts {step.commit_ts}: {step.unclear}"
-            return self.columns.stopped(f"{details}. {load_into_new(self.columns.settings.id)}")
+            return self.columns.stopped(f"{details}. {table_columns.load_into_new(self.columns.settings.id)}")
         return self.columns.stopped(unsure_text(step.unsure, step.commit_ts, step.why, self.columns.settings.id))
 
 

@@ -22,13 +22,8 @@ from ticdc_bridge.schemas.columnar.row_packets import packet_rows
 from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
-from ticdc_bridge.schemas.inputs.live_tables import (
-    SYSTEM_DATABASES,
-    ServerAddress,
-    connect,
-    error_reason,
-    server_address,
-)
+from ticdc_bridge.schemas.inputs import live_tables
+from ticdc_bridge.schemas.inputs.live_tables import SYSTEM_DATABASES
 from ticdc_bridge.schemas.inputs.table_sources import mysql_client
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -56,7 +51,7 @@ _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
 class TidbServer:
     """A TiDB, read as of a TSO. zone: of its sessions, in which TIMESTAMP values are given."""
 
-    address: ServerAddress
+    address: live_tables.ServerAddress
     zone: str
     tso: int = 0
 
@@ -64,7 +59,7 @@ class TidbServer:
     def of(cls, url: str, zone: str, at: int | None = None) -> TidbServer:
         """`mysql://USER@HOST:PORT` at a TSO, by default the newest. SetupError USAGE, TIDB_UNREACHABLE."""
         try:
-            address = server_address(url)
+            address = live_tables.server_address(url)
         except ValueError as error:
             raise SetupError("USAGE", details=f"TiDB's URL: {error}") from error
         if file := os.environ.get(CA):
@@ -90,7 +85,7 @@ class TidbServer:
         except ValueError as error:
             raise SetupError("USAGE", details=str(error)) from error
         try:
-            connection = connect(self.address, client, autocommit=True, read_timeout=_PATIENCE)
+            connection = live_tables.connect(self.address, client, autocommit=True, read_timeout=_PATIENCE)
             try:
                 connection.use_unicode, connection.decoders = False, {}
                 cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
@@ -104,7 +99,7 @@ class TidbServer:
             finally:
                 connection.close()
         except (client.MySQLError, OSError, RuntimeError, ValueError) as error:
-            details = error_reason(error)
+            details = live_tables.error_reason(error)
             if self.tso and error.args[:1] and error.args[0] in NO_SNAPSHOT:
                 details += (
                     ": TiDB has removed the rows of that time (GC): give a newer --at, or a longer tidb_gc_life_time"

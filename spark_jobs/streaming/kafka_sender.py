@@ -28,19 +28,13 @@ from ticdc_bridge.spark_jobs.io.message_files import rows_of
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
 from ticdc_bridge.spark_jobs.spark.transport import map_messages
-from ticdc_bridge.spark_jobs.streaming.pieces import (
-    HEADERS,
-    MESSAGE,
-    BatchCounts,
-    TaskCodecs,
-    error_of_row,
-    row_of_error,
-)
+from ticdc_bridge.spark_jobs.streaming import pieces
+from ticdc_bridge.spark_jobs.streaming.pieces import BatchCounts, TaskCodecs
 
-SENT = f"`key` binary, value binary, headers {HEADERS}, partition int"
+SENT = f"`key` binary, value binary, headers {pieces.HEADERS}, partition int"
 """Columns of the workers' rows, with `topic` where not all goes to one, and _INPUT_ORDER where messages have ids."""
 _INPUT_ORDER = "position bigint, part int"
-DEAD = f"{MESSAGE}, position bigint"
+DEAD = f"{pieces.MESSAGE}, position bigint"
 _NOW_WELL = "it failed when it was read first, and not when it was read again for this dead letter: replay it"
 
 
@@ -99,7 +93,7 @@ class KafkaSender:
         write(map_messages(frame, batches, sent))
         report = self._reports.value.get(attempt, SendReport())
         if report.fatal is not None:
-            raise error_of_row(SetupError, report.fatal)
+            raise pieces.error_of_row(SetupError, report.fatal)
         return report
 
 
@@ -142,7 +136,7 @@ class SendBatches:
                     for chunk, fast, rest in worker.process_batch(batch, batch_counts)
                 ]
             except SetupError as error:
-                self.reports.add({self.attempt: SendReport(fatal=row_of_error(error))})
+                self.reports.add({self.attempt: SendReport(fatal=pieces.row_of_error(error))})
                 return
             batch_counts.summary.out = sum(rows.num_rows for rows in out)
             failed_positions = {code: [np.array(positions, np.int64)] for code, positions in failed.items()}
