@@ -10,16 +10,8 @@ from typing import Any, Final, TypeVar
 
 from ticdc_bridge.service.auth.acl import CONFIG, DELETE, READ, WRITE, Access, denied_error
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry.model import (
-    LAST_COUNTED,
-    Content,
-    Counts,
-    Lineage,
-    ListedVersion,
-    StoredVersion,
-    StoredWarning,
-    VersionRow,
-)
+from ticdc_bridge.service.registry import model
+from ticdc_bridge.service.registry.model import LAST_COUNTED, Content, StoredVersion, VersionRow
 from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, context_of, normalize_subject, prefix_of, qualify
 from ticdc_bridge.service.registry.ports import Collect, Listener, ReadAhead, ReadKey, Store, StoreReader, StoreWriter
 
@@ -79,7 +71,7 @@ class FilteredReader:
     def newest(self, search: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
         return self._visible_versions(self._tx.newest(search, text, deleted=deleted))
 
-    def versions_of(self, subjects: Collection[str]) -> list[ListedVersion]:
+    def versions_of(self, subjects: Collection[str]) -> list[model.ListedVersion]:
         return self._tx.versions_of([subject for subject in subjects if self._sees(subject)])
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
@@ -146,7 +138,7 @@ class FilteredReader:
     def marks(self) -> dict[str, int]:
         raise denied_error(READ, None)
 
-    def lineage(self) -> list[Lineage]:
+    def lineage(self) -> list[model.Lineage]:
         """As table histories: for all who have the right `history`. Subjects are looked up and hidden as elsewhere."""
         return self._tx.lineage()
 
@@ -158,7 +150,7 @@ class FilteredReader:
         with_subjects = {context_of(subject) for subject, _ in self.subjects()}
         return [context for context in names if context in with_subjects or self._sees(prefix_of(context))]
 
-    def counts(self) -> Counts:
+    def counts(self) -> model.Counts:
         versions = self.search("", deleted=True)
         live: dict[str, int] = {}
         deleted: dict[str, int] = {}
@@ -167,9 +159,9 @@ class FilteredReader:
             state[stored.content.kind] = state.get(stored.content.kind, 0) + 1
         schemas = {(context_of(stored.subject), stored.id) for stored in versions}
         subjects = {stored.subject for stored in versions if not stored.deleted}
-        return Counts(len(schemas), len(subjects), live, deleted)
+        return model.Counts(len(schemas), len(subjects), live, deleted)
 
-    def warnings(self) -> list[StoredWarning]:
+    def warnings(self) -> list[model.StoredWarning]:
         return [warned for warned in self._tx.warnings() if self._sees(warned.subject)]
 
 

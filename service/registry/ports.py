@@ -14,15 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
-from ticdc_bridge.service.registry.model import (
-    Content,
-    Counts,
-    Lineage,
-    ListedVersion,
-    StoredVersion,
-    StoredWarning,
-    VersionRow,
-)
+from ticdc_bridge.service.registry import model
+from ticdc_bridge.service.registry.model import Content, StoredVersion, VersionRow
 
 ReadKey = tuple[str, ...]
 ANYTHING: Final[ReadKey] = ("anything",)
@@ -97,7 +90,7 @@ class StoreReader(Protocol):
         """The highest version of each subject that has `search` in its name and `text` in its schema, whatever the case
         of ASCII letters; ordered by subject."""
 
-    def versions_of(self, subjects: Collection[str]) -> list[ListedVersion]:
+    def versions_of(self, subjects: Collection[str]) -> list[model.ListedVersion]:
         """All versions of these subjects, soft-deleted ones too, ascending."""
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
@@ -139,12 +132,12 @@ class StoreReader(Protocol):
     def contexts(self) -> list[str]:
         """The contexts, sorted, without the default one."""
 
-    def counts(self) -> Counts: ...
+    def counts(self) -> model.Counts: ...
 
-    def warnings(self) -> list[StoredWarning]:
+    def warnings(self) -> list[model.StoredWarning]:
         """All warnings, oldest first."""
 
-    def lineage(self) -> list[Lineage]:
+    def lineage(self) -> list[model.Lineage]:
         """Edges that jobs reported, in the order of first times."""
 
 
@@ -178,9 +171,9 @@ class StoreWriter(StoreReader, Protocol):
 
     def drop_context(self, context: str) -> None: ...
 
-    def put_warning(self, warned: StoredWarning) -> None: ...
+    def put_warning(self, warned: model.StoredWarning) -> None: ...
 
-    def add_lineage(self, edges: Collection[Lineage]) -> None:
+    def add_lineage(self, edges: Collection[model.Lineage]) -> None:
         """Add edges of different keys; to one that is there its rows are added, and `last` is changed."""
 
 

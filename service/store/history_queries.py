@@ -8,19 +8,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.service.history import table_codec
-from ticdc_bridge.service.history.model import (
-    ALL,
-    FIRST,
-    DatabaseRow,
-    DdlRecord,
-    Drift,
-    HistoryPosition,
-    Key,
-    NameRow,
-    State,
-    key_of,
-)
+from ticdc_bridge.service.history import model, table_codec
+from ticdc_bridge.service.history.model import DatabaseRow, DdlRecord, HistoryPosition, Key, NameRow
 from ticdc_bridge.service.store import tables as sql
 from ticdc_bridge.service.store.statements import PreparedStatement, chunks
 
@@ -52,7 +41,7 @@ def name_row(row: Any) -> NameRow:
     return NameRow(
         id=TableId(row.db, row.tbl),
         position=HistoryPosition(row.commit_ts, row.ordinal),
-        state=State(row.state),
+        state=model.State(row.state),
         form=row.form and bytes(row.form),
         dropped=row.dropped and (row.dropped_id, bytes(row.dropped)),
         **{name: getattr(row, name) for name in _OF_NAME},
@@ -60,7 +49,7 @@ def name_row(row: Any) -> NameRow:
 
 
 def name_values(changefeed: int, row: NameRow) -> dict[str, Any]:
-    key = key_of(row.id)
+    key = model.key_of(row.id)
     dropped_id, dropped = row.dropped or (None, None)
     return {
         "changefeed": changefeed, "db_key": key[0], "table_key": key[1], "commit_ts": row.position.commit_ts,
@@ -99,9 +88,9 @@ def record_values(changefeed: int, record: DdlRecord, carried: bytes | None) -> 
     }  # fmt: skip
 
 
-def drift_row(changefeed: str, row: sa.Row[Any]) -> Drift:
+def drift_row(changefeed: str, row: sa.Row[Any]) -> model.Drift:
     fields = row._mapping  # a Row has a method `count`
-    return Drift(changefeed, table=row.tbl, **{name: fields[name] for name in _OF_DRIFT})
+    return model.Drift(changefeed, table=row.tbl, **{name: fields[name] for name in _OF_DRIFT})
 
 
 # Built once: building a statement costs more than answering it.
@@ -308,7 +297,7 @@ class HistoryQueries:
         c = sql.events.c
         query = sa.select(c.commit_ts, c.ordinal).where(c.changefeed == self._changefeed, c.state != "pending")
         row = self.connection.execute(query.order_by(c.commit_ts.desc(), c.ordinal.desc()).limit(1)).first()
-        return FIRST if row is None else HistoryPosition(*row)
+        return model.FIRST if row is None else HistoryPosition(*row)
 
     def next_event(self, position: HistoryPosition, keys: Collection[Key]) -> DdlRecord | None:
         c, i = sql.events.c, sql.involved.c
@@ -326,7 +315,7 @@ class HistoryQueries:
             query = sa.select(table).where(table.c.changefeed == self._changefeed, here)
             results.append(self.connection.execute(query).all())
         names = [name_row(row) for row in results[0]]
-        return {key_of(row.id): row for row in names}, {row.db_key: database_row(row) for row in results[1]}
+        return {model.key_of(row.id): row for row in names}, {row.db_key: database_row(row) for row in results[1]}
 
 
 def _concerns(keys: Collection[Key]) -> sa.ColumnElement[bool]:
@@ -334,7 +323,7 @@ def _concerns(keys: Collection[Key]) -> sa.ColumnElement[bool]:
     i = sql.involved.c
     by_db: dict[str, set[str]] = {}
     for db, table in keys:
-        by_db.setdefault(db, {ALL}).add(table)
+        by_db.setdefault(db, {model.ALL}).add(table)
     if sum(map(len, by_db.values())) > _MOST_KEYS:
         return i.db_key.in_(list(by_db))
     return sa.or_(*(sa.and_(i.db_key == db, i.table_key.in_(list(tables))) for db, tables in by_db.items()))

@@ -12,18 +12,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, select, update
 
 from ticdc_bridge.schemas.model.table import Table
-from ticdc_bridge.service.history import table_codec
-from ticdc_bridge.service.history.model import (
-    END,
-    DatabaseRow,
-    DdlRecord,
-    Drift,
-    EventOutcome,
-    HistoryPosition,
-    Key,
-    NameRow,
-    clean,
-)
+from ticdc_bridge.service.history import model, table_codec
+from ticdc_bridge.service.history.model import DatabaseRow, DdlRecord, HistoryPosition, Key, NameRow
 from ticdc_bridge.service.store import tables as sql
 from ticdc_bridge.service.store.history_queries import HistoryQueries, database_values, name_values, record_values
 from ticdc_bridge.service.store.statements import chunks
@@ -70,7 +60,7 @@ class HistoryRowWriter(HistoryQueries):
         self._settled: dict[int, DdlRecord] = {}
         self._rows: dict[Any, list[dict[str, Any]]] = {}
         self._unwritten: set[Key | str] = set()
-        self._drift: dict[bytes, tuple[Drift, bool]] = {}
+        self._drift: dict[bytes, tuple[model.Drift, bool]] = {}
         self._forms: dict[bytes, bytes] = {}
 
     @property
@@ -94,7 +84,7 @@ class HistoryRowWriter(HistoryQueries):
                 return None
             if key in self._unwritten:
                 self.flush()
-            heads[key] = read(key, END)
+            heads[key] = read(key, model.END)
         head = heads[key]
         if head is None or head.position < before:
             return head
@@ -125,7 +115,7 @@ class HistoryRowWriter(HistoryQueries):
             self._heads.newest = super().newest()
         return self._heads.newest
 
-    def write(self, record: DdlRecord, outcome: EventOutcome, *, again: bool) -> None:
+    def write(self, record: DdlRecord, outcome: model.EventOutcome, *, again: bool) -> None:
         if again:
             self._remove(record.position)
         else:
@@ -207,7 +197,7 @@ class HistoryRowWriter(HistoryQueries):
             self.connection.execute(add, [{"of": seq, "more": more} for seq, more in counts.items()])
 
     # ---- drift
-    def drift(self, drift: Drift, *, counted: bool = True) -> None:
+    def drift(self, drift: model.Drift, *, counted: bool = True) -> None:
         """counted: seen once more; else it is the same thing, found again."""
         pieces = (drift.kind, drift.db, drift.table, drift.version_ts, drift.detail)
         key = hashlib.sha1(repr(pieces).encode("utf-8", "replace"), usedforsecurity=False).digest()
@@ -259,9 +249,9 @@ class HistoryRowWriter(HistoryQueries):
             here = and_(d.changefeed == self._changefeed, d.key == key)
             if self._sql.execute(select(d.seq).where(here)).first() is None:
                 found = {
-                    "changefeed": self._changefeed, "key": key, "kind": entry.kind, "db": clean(entry.db),
-                    "tbl": clean(entry.table), "commit_ts": entry.commit_ts, "version_ts": entry.version_ts,
-                    "detail": clean(entry.detail), "count": entry.count, "seen_ms": now,
+                    "changefeed": self._changefeed, "key": key, "kind": entry.kind, "db": model.clean(entry.db),
+                    "tbl": model.clean(entry.table), "commit_ts": entry.commit_ts, "version_ts": entry.version_ts,
+                    "detail": model.clean(entry.detail), "count": entry.count, "seen_ms": now,
                 }  # fmt: skip
                 self._sql.execute(insert(sql.drift), found)
             elif counted:
