@@ -12,11 +12,11 @@ from ticdc_bridge.spark_jobs.io.endpoints import plain_item
 from ticdc_bridge.spark_jobs.io.message_files import message_of_row, parse_line
 from ticdc_bridge.spark_jobs.io.parquet import HEADERS
 
-_STAMP = pa.timestamp("us", "UTC")
-_COLUMNS = {
+_COLUMNS: dict[str, Any] = {
     "key": pa.binary(), "value": pa.binary(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(),
-    "timestamp": _STAMP, "headers": HEADERS, "line": pa.binary(),
+    "timestamp": pa.timestamp("us", "UTC"), "headers": HEADERS, "line": pa.binary(),
 }  # fmt: skip
+_PLAIN = ("key", "value", "topic", "partition", "offset")  # as messages have them
 _MOST_MS = 1 << 53  # a timestamp in microseconds is an int64
 
 
@@ -30,7 +30,7 @@ def messages_of_lines(batch: Any) -> Any:
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     for line in batch.column("line").to_pylist():
         message = _message(line)
-        for name in ("key", "value", "topic", "partition", "offset"):
+        for name in _PLAIN:
             columns[name].append(getattr(message, name))
         columns["timestamp"].append(None if message.timestamp is None else message.timestamp * 1000)
         columns["headers"].append([{"key": name, "value": value} for name, value in message.headers])
@@ -81,9 +81,7 @@ def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
     for m in messages:
         if (m.partition or 0) not in _INT32 or (m.offset or 0) not in _INT64 or (m.timestamp or 0) not in _STAMPS:
             return None
-    kinds: dict[str, Any] = {
-        "key": pa.binary(), "value": pa.binary(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(),
-    }  # fmt: skip
+    kinds = {name: _COLUMNS[name] for name in _PLAIN}
     columns: dict[str, list[Any]] = {name: [getattr(m, name) for m in messages] for name in kinds}
     if any(m.headers for m in messages):
         kinds["headers"] = HEADERS
@@ -95,7 +93,7 @@ def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
     batch = pa.RecordBatch.from_arrays(arrays, names=list(kinds))
     if timed:
         stamps = [None if m.timestamp is None else m.timestamp * 1000 for m in messages]
-        batch = batch.append_column("timestamp", pa.array(stamps, pa.timestamp("us", "UTC")))
+        batch = batch.append_column("timestamp", pa.array(stamps, _COLUMNS["timestamp"]))
     return batch
 
 

@@ -342,13 +342,11 @@ def _expected_loss(difference: losses.EventDifference, first: RowChange, second:
     column = difference.cell.column if difference.cell else None
     existing = second.table.by_name.get(column.name, column) if column else None
     back = WrittenValue(existing, difference.second, second, first.table_version is not None) if existing else None
+    forth_pair = ValuePair(column, difference.first, difference.second, first, second)
+    back_pair = ValuePair(existing, difference.second, difference.first, second, first)
     for where, cell, pair in (
-        (difference.where, difference.cell, ValuePair(column, difference.first, difference.second, first, second)),
-        (
-            turned.get(difference.where, difference.where),
-            back,
-            ValuePair(existing, difference.second, difference.first, second, first),
-        ),
+        (difference.where, difference.cell, forth_pair),
+        (turned.get(difference.where, difference.where), back, back_pair),
     ):
         for loss in losses.LOSSES:
             if loss.where == where and _is_of(loss, pair.back) and explains(loss, cell) and makes(loss, pair):

@@ -494,10 +494,8 @@ def find_lag(
     for name, value in ({ORDER: None} | _properties_of(settings, table, steps)).items():
         if ({TYPES: "exact"} | dict(properties)).get(name) != value:
             return f"its property {name} is not {value} yet"
-    if (
-        _other_private(settings, table, properties, columns)
-        or settings.private.items() - _private_of(properties).items()
-    ):
+    new_private = settings.private.items() - _private_of(properties).items()
+    if new_private or _other_private(settings, table, properties, columns):
         return "its private columns are not those yet"
     wanted = {c.name: (json_type(c, settings.types), _comment(c)) for c in table.columns if not c.virtual}
     wanted[COMMIT_TS] = ("long", "")

@@ -136,8 +136,7 @@ def append(frame: DataFrame, location: TableLocation, once: tuple[str, int] | No
         writer = writer.option("txnAppId", once[0]).option("txnVersion", once[1])
     if not exists(spark, path):
         names = delta_features.field_names(frame.schema)
-        for name, value in delta_features.properties_for(spark, path, names).items():
-            writer = writer.option(name, value)
+        writer = writer.options(**delta_features.properties_for(spark, path, names))
     else:
         have = spark.read.format("delta").load(absolute_path(path)).schema
         allow_ntz(spark, path, [frame.schema.simpleString()], [have.simpleString()])

@@ -140,10 +140,6 @@ def _double_to_integer(value: Value, _old: Column, new: Column) -> Value:
     return str(integer)
 
 
-def _to_year(value: Value, _old: Column, _new: Column) -> Value:
-    return str(values.year(_str(value)))
-
-
 def _to_decimal(value: Value, _old: Column, new: Column) -> Value:
     scale = new.scale or 0
     rounded = _ROOMY.quantize(_number(value), Decimal(1).scaleb(-scale))
@@ -294,7 +290,7 @@ _CONVERT: dict[tuple[Kind, Kind], Convert] = {
     **{(kind, kind): _keep_value for kind in (Kind.INTEGER, Kind.YEAR, Kind.DATE, Kind.JSON, Kind.VECTOR)},
     **{(kind, kind): _digits for kind in (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP)},
     **{(kind, Kind.TEXT): _to_text for kind in _SPELT},
-    (Kind.INTEGER, Kind.YEAR): _to_year,
+    (Kind.INTEGER, Kind.YEAR): lambda value, _old, _new: str(values.year(_str(value))),
     (Kind.INTEGER, Kind.DECIMAL): _to_decimal,
     (Kind.INTEGER, Kind.DOUBLE): _to_double,
     (Kind.INTEGER, Kind.BIT): _integer_to_bits,

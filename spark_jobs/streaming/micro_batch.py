@@ -126,7 +126,9 @@ class MicroBatchRunner:
             return batch.result
         with _persisted(stages.decode(frame, job, self._form)) as pieces:
             is_ordered = isinstance(self._out, OrderedSink)
-            batch.result = stages.count_pieces(pieces, skips_fatal=is_ordered)
+            counts = pieces.where("kind in ('counts', 'fatal')")
+            counts = counts.select("tally", "messages", "watermarks", "offsets", "error")
+            batch.result = stages.count_rows(counts.collect(), skips_fatal=is_ordered)
             dead, failed = pieces.where("kind = 'dead'"), batch.result.summary.errors.total()
             if failed and job.on_error == "fail" and not is_ordered:
                 first = dead.select("error").first()

@@ -117,14 +117,8 @@ def decode(frame: DataFrame, job: Job, form: Form) -> DataFrame:
     return map_messages(frame, PieceBatches(job, form, arrow_schema_of(kind)), kind)
 
 
-def count_pieces(pieces: DataFrame, skips_fatal: bool) -> BatchResult:
-    """SetupError where a worker could not go on, unless who takes the pieces in their order says so (skips_fatal)."""
-    counts = pieces.where("kind in ('counts', 'fatal')").select("tally", "messages", "watermarks", "offsets", "error")
-    return count_rows(counts.collect(), skips_fatal)
-
-
 def count_rows(counts: Iterable[Any], skips_fatal: bool) -> BatchResult:
-    """As `count_pieces`, of the rows that count."""
+    """SetupError where a worker could not go on, unless who takes the pieces in their order says so (skips_fatal)."""
     result = BatchResult()
     for row in counts:
         if row["error"] is not None:

@@ -121,8 +121,7 @@ class SparkDelta(SqlTable):
             for name in names:
                 delta_features.need_for_name(*self._at, name)
         else:
-            for name, value in delta_features.properties_for(self.spark, self.path, names).items():
-                writer = writer.option(name, value)
+            writer = writer.options(**delta_features.properties_for(self.spark, self.path, names))
         writer.save(delta_files.absolute_path(self.path))
         if clusters:
             self._alter(f"CLUSTER BY ({', '.join(map(quote_name, clusters))})")
