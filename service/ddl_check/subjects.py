@@ -247,21 +247,17 @@ def _of_table(table: TableId, view: RegisteredSchemas) -> list[StoredVersion]:
 def _detect_target(newest: StoredVersion, changefeed: ChangefeedSettings) -> SubjectTarget:
     """Protocol and mode in which a registered version was written."""
     record = record_of(newest.content.text)
-    topic = newest.subject.removesuffix("-value")
+    text, topic = newest.content.text, newest.subject.removesuffix("-value")
     protocol = "debezium-avro" if str(record.get("name", "")).endswith("Envelope") else "avro"
     first = str(record.get("namespace", "")).partition(".")[0]
-    text = newest.content.text
+    first_name = {"cluster_id": first} if protocol == "debezium-avro" else {"keyspace": first or "default"}
     options = replace(
         changefeed.options(),
         enable_tidb_extension='"_tidb_commit_ts"' in text or ('"tidb_type":"' in text and protocol == "debezium-avro"),
         avro_include_before_value=f'"{schema.BEFORE}"' in text,
         enable_row_checksum='"_tidb_row_level_checksum"' in text,
-        **_modes(record),
+        **(_modes(record) | first_name),
     )
-    if protocol == "debezium-avro":
-        options = replace(options, cluster_id=first)
-    else:
-        options = replace(options, keyspace=first or "default")
     source = f"read from version {newest.version} of {newest.subject}"
     return SubjectTarget(protocol, options, topic, (topic + "-key", newest.subject), source)
 

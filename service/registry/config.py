@@ -10,21 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_bridge.service.errors import RegistryError
+from ticdc_bridge.service.registry import names
 from ticdc_bridge.service.registry.model import Metadata
-from ticdc_bridge.service.registry.names import (
-    BELOW_ALL,
-    DEFAULTED,
-    SERVER,
-    chain,
-    check_subject,
-    context_of,
-    covers,
-    name_of,
-    normalize_subject,
-    prefix_of,
-    qualify,
-    scope_of,
-)
+from ticdc_bridge.service.registry.names import DEFAULTED, SERVER, chain, context_of
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.schema_types.base import LEVELS, Level
@@ -186,17 +174,17 @@ def target(tx: StoreReader, subject: str) -> str:
 
 def resolve_alias(subject: str, config: Config) -> str:
     alias = config.get("alias")
-    return check_subject(normalize_subject(qualify(alias, context_of(subject)))) if alias else subject
+    return names.check_subject(names.normalize_subject(names.qualify(alias, context_of(subject)))) if alias else subject
 
 
 def aliases(tx: StoreReader) -> dict[str, list[str]]:
     """Every subject that has aliases, with them."""
     by_subject: dict[str, list[str]] = {}
     configs = tx.all_configs()
-    for scope in sorted(configs, key=lambda entry: (context_of(entry), name_of(entry))):
-        config = configs[scope]
-        if config.get("alias"):
-            by_subject.setdefault(normalize_subject(qualify(config["alias"], context_of(scope))), []).append(scope)
+    for scope in sorted(configs, key=lambda entry: (context_of(entry), names.name_of(entry))):
+        if alias := configs[scope].get("alias"):
+            subject = names.normalize_subject(names.qualify(alias, context_of(scope)))
+            by_subject.setdefault(subject, []).append(scope)
     return by_subject
 
 
@@ -222,7 +210,7 @@ def update(registry: Registry, subject: str | None, changes: Mapping[str, Any]) 
         for name, (stored, reader) in FIELDS.items()
         if name in changes
     }
-    scope = scope_of(subject)
+    scope = names.scope_of(subject)
     with registry.store.write() as tx:
         check_writable(tx, subject)
         config = {**tx.configs([scope]).get(scope, {}), **read}
@@ -306,7 +294,7 @@ def check_writable(tx: StoreReader, subject: str | None) -> None:
 
 
 def _mode_error(code: str, subject: str | None) -> RegistryError:
-    context = prefix_of(context_of(subject or ""))
+    context = names.prefix_of(context_of(subject or ""))
     return RegistryError(code, subject="null" if subject is None else subject, context=context)
 
 
@@ -328,11 +316,11 @@ def update_mode(registry: Registry, subject: str | None, mode: str | None, *, fo
     IMPORT needs a scope without undeleted subjects, unless `force`; what is soft-deleted there goes for good.
     Raises INVALID_SUBJECT, INVALID_MODE, FORWARD_NOT_GLOBAL, MODES_FIXED, SUBJECTS_EXIST, REFERENCED.
     """
-    scope = scope_of(subject)
+    scope = names.scope_of(subject)
     new_mode = None if mode is None else mode.upper()
     if new_mode is not None and new_mode not in MODES:
         raise RegistryError("INVALID_MODE")
-    if new_mode == FORWARD and scope != BELOW_ALL:
+    if new_mode == FORWARD and scope != names.BELOW_ALL:
         raise RegistryError("FORWARD_NOT_GLOBAL")
     check_mutable(registry)
     with registry.store.write() as tx:
@@ -349,7 +337,7 @@ def check_mutable(registry: Registry) -> None:
 
 def make_room(tx: StoreWriter, scope: str) -> None:
     """Remove what is soft-deleted in a scope where nothing else is. Raises SUBJECTS_EXIST, REFERENCED."""
-    subjects = [(subject, live) for subject, live in tx.subjects() if covers(scope, subject)]
+    subjects = [(subject, live) for subject, live in tx.subjects() if names.covers(scope, subject)]
     if any(live for _, live in subjects):
         raise RegistryError("SUBJECTS_EXIST")
     going = {subject: [row.version for row in tx.versions(subject)] for subject, _ in subjects}
@@ -374,7 +362,7 @@ def delete_mode(registry: Registry, subject: str | None, *, recursive: bool = Fa
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
         check_mutable(registry)
         tx.put_mode(scope, None)
-        for other in tx.all_modes() if recursive and not name_of(scope) else ():
+        for other in tx.all_modes() if recursive and not names.name_of(scope) else ():
             if context_of(other) == context_of(scope):
                 tx.put_mode(other, None)
     return setting or READWRITE if scope in DEFAULTED else setting
