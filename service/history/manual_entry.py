@@ -7,6 +7,7 @@ import base64
 import binascii
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -114,9 +115,8 @@ def _snapshot_time(body: Json, changefeed: str, history: HistoryReader) -> int:
     """When it counts from: as it says, or from where the changefeed is sealed, or from now."""
     when = _when(body)
     if when is None:
-        when = next(
-            (entry.sealed_ts for entry in history.changefeeds() if entry.name == changefeed and entry.sealed_ts), None
-        )
+        sealed = {entry.name: entry.sealed_ts for entry in history.changefeeds()}
+        when = sealed.get(changefeed) or None
     return ms_to_tso(time.time_ns() // 1_000_000) if when is None else when
 
 
@@ -139,10 +139,8 @@ def _fill_from_subject(body: Json, record: DdlRecord, view: RegistryView) -> Ddl
     text, number = view.text(subject, number)
     key = None
     if subject.endswith("-value"):
-        try:
+        with suppress(RegistryError):  # a table without primary key has none
             key = view.text(subject.removesuffix("-value") + "-key", None)[0]
-        except RegistryError:
-            key = None  # a table without primary key has none
     table, reason = table_of_schemas(text, key, record.db, record.table, f"{subject} version {number}")
     return _form(record, table, reason)
 

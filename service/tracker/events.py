@@ -111,10 +111,6 @@ def _line(
     )  # fmt: skip
 
 
-def is_line_of_ddl(object_: Any) -> bool:
-    return isinstance(object_, dict) and ("wire" in object_ or {"commit_ts", "query"} <= object_.keys())
-
-
 def object_of(line: bytes) -> dict[str, Any]:
     """A line's JSON object. UnusableEvent."""
     try:

@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.service.history.model import PartitionKey
-from ticdc_bridge.service.tracker.events import UnusableEvent, is_line_of_ddl, object_of
+from ticdc_bridge.service.tracker.events import UnusableEvent, object_of
 
 _MAX_LINE = MAX_MESSAGE * 3
 MOST_BYTES = 16 << 20
@@ -87,7 +87,7 @@ class FileSource:
                 raise UnusableEvent(
                     f"the export has no definition of table {object_[LEFT_OUT]}: {object_.get('reason')}"
                 )
-            if not is_line_of_ddl(object_):
+            if "wire" not in object_ and not {"commit_ts", "query"} <= object_.keys():
                 raise UnusableEvent("neither a message (key_b64, value_b64) nor DDL (commit_ts, query)")
             batch.ddl.append({**object_, "where": where})
         except UnusableEvent as error:
