@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import TableSettings, load_into_new
@@ -134,7 +135,8 @@ def check_counts(counts: ChangeCounts, settings: TableSettings, summary: Summary
             f" {Hint.TYPES.of('exact')} keeps it as text, {Hint.ON_LOSSY_FLAG} writes NULL"
         )
     elif counts.untimed and not settings.by_offset:
-        details = f"{counts.untimed} changes have no commit_ts, so that nothing orders them: {settings.untimed_hint}"
+        untimed = counted(counts.untimed, "change")
+        details = f"{untimed} without a commit_ts, so that nothing orders them: {settings.untimed_hint}"
     elif counts.key_only:
         details = f"a change at commit_ts {counts.first_key_only} carries only its key (a large message)"
     elif counts.lacking is not None:

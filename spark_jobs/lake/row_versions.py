@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake import untimed_ends
 from ticdc_bridge.spark_jobs.lake.change_checks import check_counts, count_changes
@@ -75,9 +76,8 @@ class RowVersions:
         rows.refuse_older_key(changes)
         if counts.unknown_times:
             raise self.columns.stopped(
-                f"{counts.unknown_times} deletes have no commit_ts, and their messages no timestamp, so the ends"
-                " of their row versions are not known. Read them from Kafka, or from a message file that has"
-                " timestamps"
+                f"{counted(counts.unknown_times, 'delete')} without a commit_ts, and without a timestamp of Kafka: the"
+                " ends of row versions are not known. Read them from Kafka, or from a message file that has timestamps"
             )
         if unsure is not None:
             self._refuse_unsure(unsure, has_rows=bool(counts.unsure))

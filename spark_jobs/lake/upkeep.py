@@ -7,7 +7,6 @@ from datetime import date, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from ticdc_bridge.spark_jobs.io.locations import TableLocation
 from ticdc_bridge.spark_jobs.lake import changelog, points_in_time, tables
@@ -25,12 +24,10 @@ def maintain(
     """Does the upkeep of a table, and of its deleted keys; a line for each thing that it did.
 
     keep_hours: how old versions, and deleted keys behind the newest change, are before they go. keep_changes: days of a
-    changelog, by the commit; None: all. SetupError USAGE where there is no table.
+    changelog, by the commit; None: all.
     """
     make = tables.engine_of(spark, engine, location.format)
     lake_table, tombstones = make(spark, location.name), make(spark, location.tombstones.name)
-    if not lake_table.exists():
-        raise SetupError("USAGE", details=f"--table-at {location}: there is no table")
     columns = {*lake_table.read().columns}
     if changelog.CHANGE in columns and keep_changes is not None:
         oldest = date.today() - timedelta(days=keep_changes)

@@ -27,7 +27,7 @@ from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake.column_history import load_again
 from ticdc_bridge.spark_jobs.lake.column_masks import follow_renames
-from ticdc_bridge.spark_jobs.lake.commit_summary import RESOLVED_TS
+from ticdc_bridge.spark_jobs.lake.commit_summary import COMMIT_TS, RESOLVED_TS, with_commit_facts
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES, LakeTable
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 from ticdc_bridge.spark_jobs.lake.load import Snapshot, Target
@@ -207,7 +207,8 @@ class ReconciledTable:
         # TiDB finds keys by their collation: other rows than those that were asked for, too.
         asked = {_id(row) for row in rows}
         left = [row for row in self.lake.differences(here, snapshot).collect() if _id(row) in asked]
-        count = repair_rows(self._targets, self.lake, snapshot, left, self._source.definition)
+        with with_commit_facts(self._spark, {COMMIT_TS: str(snapshot.tso)}):
+            count = repair_rows(self._targets, self.lake, snapshot, left, self._source.definition)
         self._go_on()
         return count
 

@@ -73,20 +73,25 @@ _JAVA_READS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_
 # The gateway's logger has the root's level, or Spark announces on stderr that it sets its own.
 # Delta logs an error for each filter on its own deletion-vector column, which Parquet can not push down. On a machine
 # that is busy Spark's start is slow, and an executor that registers too early is logged as an error that is ignored.
-# After Ctrl-C the scheduler logs an error for each task that ends, as Python takes no accumulators any more.
+# After Ctrl-C the scheduler logs an error for each task that ends, as Python takes no accumulators any more. What tasks
+# or a MERGE raise comes to us as an exception, and would be logged with its stack.
 _LOG4J = """\
 status = off
 rootLogger.level = {level}
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = {level}
 logger.stream.name = org.apache.spark.sql.execution.streaming
-logger.stream.level = {stream}
+logger.stream.level = {quiet}
 logger.delta.name = org.apache.spark.sql.delta.DeltaParquetFileFormat
 logger.delta.level = fatal
 logger.inbox.name = org.apache.spark.rpc.netty.Inbox
 logger.inbox.level = fatal
 logger.scheduler.name = org.apache.spark.scheduler.DAGScheduler
-logger.scheduler.level = fatal
+logger.scheduler.level = {quiet}
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = {quiet}
+logger.merge.name = org.apache.spark.sql.delta.commands.MergeIntoCommand
+logger.merge.level = {quiet}
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -265,8 +270,8 @@ def _settings(master: str, config: Mapping[str, str], packages: Sequence[str] = 
     scratch = _scratch()
     log4j = scratch / "log4j2.properties"
     level = os.environ.get("BRIDGE_SPARK_LOG", "error")
-    stream = "off" if level == "error" else level  # who runs a query says why it ended
-    log4j.write_text(_LOG4J.format(level=level, stream=stream), encoding="utf-8")
+    quiet = "off" if level == "error" else level  # who runs a query says why it ended
+    log4j.write_text(_LOG4J.format(level=level, quiet=quiet), encoding="utf-8")
     options, more = config.get(_JVM_OPTIONS, ""), (os.environ.get(name, "") for name in _JAVA_READS)
     # Where no collector is chosen, and the driver runs tasks.
     collector = _COLLECTOR if _is_local(master) and not any(map(_CHOSEN.search, (options, *more))) else ""

@@ -202,5 +202,5 @@ def test_what_no_version_can_end_by(spark: SparkSession, capsys: pytest.CaptureF
     argv = ["merge", "--table", "shop.orders", "--format", "avro", "--schemas", write_avro_schemas()]
     messages = [_avro_message(1, "A", 0, 0, 1000), replace(_avro_message(1, "-", 0, 1, 0), timestamp=None)]
     assert main([*argv, "--versions", "delta:v", "--engine", "deltalake", "--in", written(messages)]) == 2
-    assert "1 deletes have no commit_ts, and their messages no timestamp" in capsys.readouterr().err
+    assert "1 delete without a commit_ts, and without a timestamp" in capsys.readouterr().err
     assert not Path("v").exists()

@@ -50,6 +50,9 @@ class Maintain(SparkConf):
         formats = sorted({location.format for location in locations.values()})
         spark = tables.session(spark_settings(self, True, *locations), formats, by=self.engine)
         for text, location in locations.items():
+            if not tables.engine_of(spark, self.engine, location.format)(spark, location.name).exists():
+                raise SetupError("USAGE", details=f"--table-at {text}: there is no table")
+        for text, location in locations.items():
             with report_slow_steps(f"maintain: {text}", 10, lambda: running_tasks(spark)):
                 print_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
         return 0
