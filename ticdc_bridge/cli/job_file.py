@@ -11,7 +11,7 @@ at-once = 8
 
 [[table]]                        # a table, or a pattern of some, with a place of its own
 name = "shop.orders"
-target = "delta:/lake/orders"    # and changelog, versions, partition-by, cluster-by
+target = "delta:/lake/orders"    # and changelog, versions, partition-by, cluster-by, exclude, mask
 """
 
 import tomllib
