@@ -19,6 +19,7 @@ from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS
 from ticdc_bridge.spark_jobs.runtime.cache import write_atomically
 
 T = TypeVar("T")
+_READ_UNTIL = "read_until.json"
 
 
 class Checkpoint:
@@ -127,9 +128,9 @@ class Checkpoint:
         now, kept = list(patterns), self.read("choices.json", list[Any]())
         choices = [entry if isinstance(entry, dict) else {"tables": entry, "until": NEVER_ENDS} for entry in kept]
         if not choices and self.is_new:
-            self.keep("read_until.json", -1)
+            self.keep(_READ_UNTIL, -1)
         if choices and choices[-1]["tables"] != now:
-            choices[-1].setdefault("until", self.read("read_until.json", NEVER_ENDS))
+            choices[-1].setdefault("until", self.read_until)
         if not choices or choices[-1]["tables"] != now:
             choices.append({"tables": now})
             self.keep("choices.json", choices)
@@ -137,8 +138,13 @@ class Checkpoint:
 
     def keep_read_until(self, commit_ts: int) -> None:
         """commit_ts: the largest of a micro-batch's rows."""
-        if commit_ts > self.read("read_until.json", NEVER_ENDS):
-            self.keep("read_until.json", commit_ts)
+        if commit_ts > self.read_until:
+            self.keep(_READ_UNTIL, commit_ts)
+
+    @property
+    def read_until(self) -> int:
+        """The largest commit_ts of what was read; NEVER_ENDS: nobody knows it."""
+        return self.read(_READ_UNTIL, NEVER_ENDS)
 
     # ---- watermarks by partition
     def watermarks_before(self, number: int) -> dict[int, int]:

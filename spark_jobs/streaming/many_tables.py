@@ -311,7 +311,7 @@ class ManyTables:
                 then, now = str(location.get(kind, "")), location_by_rule(rule, name)
                 location[kind] = now = then if then.casefold() == now.casefold() else now
                 if then not in ("", now) and kind != "changelog" and "history" in location and self._checkpoint:
-                    location["needs"] = self._checkpoint.read("read_until.json", NEVER_ENDS)
+                    location["needs"] = self._checkpoint.read_until
                     self._checkpoint.keep(_FILE, self._states)
         return self._states.setdefault(key, location)
 
