@@ -51,19 +51,6 @@ class Tls:
         context.options |= ssl.OP_NO_RENEGOTIATION
         if self.client_ca:
             context.verify_mode = ssl.CERT_OPTIONAL if self.client_auth == OPTIONAL else ssl.CERT_REQUIRED
-        self._read(context)
-        return context
-
-    def load(self, context: ssl.SSLContext) -> None:
-        """Read the files into a context; connections from then on use them. Raises SetupError, and leaves it as it was.
-
-        A certificate authority that is no longer in the file is trusted until the next start: OpenSSL only adds.
-        """
-        # A certificate that came before its key: OpenSSL would take it, and shake no more hands until the key is there.
-        self.context()
-        self._read(context)
-
-    def _read(self, context: ssl.SSLContext) -> None:
         what, path = "TLS certificate", self.certificate
         try:
             context.load_cert_chain(self.certificate, self.key or None, lambda: self.password)
@@ -76,6 +63,13 @@ class Tls:
                 damaged = "it is not PEM, or its certificate or key is missing or damaged"
                 reason = _TLS_REASONS.get(error.reason or "", damaged)
             raise SetupError("USAGE", details=f"{what} {path} (key {self.key or 'in it'}): {reason}") from None
+        return context
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Reads the files; a context's connections use them from then on. Raises SetupError, and leaves it as it is."""
+        # Into a context of their own: one that is in use would have a certificate without its key if that comes later.
+        renewed = self.context()
+        context.sni_callback = lambda connection, _name, _context: setattr(connection, "context", renewed)
 
 
 _TLS_REASONS: Final = {

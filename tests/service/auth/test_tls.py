@@ -110,10 +110,27 @@ def test_a_certificate_whose_key_is_not_there_yet(authority: Authority) -> None:
     assert shown(context) != before
 
 
-def shown(server: ssl.SSLContext) -> bytes | None:
-    """The certificate that a client of this context gets."""
+def test_an_authority_that_is_removed(authority: Authority, tmp_path: Path) -> None:
+    """Its clients are refused from then on."""
+    server, job, other = authority.issue("server"), authority.issue("job"), Authority(tmp_path, "other")
+    authorities = tmp_path / "authorities.pem"
+    authorities.write_bytes(Path(authority.file).read_bytes() + Path(other.file).read_bytes())
+    tls = Tls(server.certificate, server.key, client_ca=str(authorities))
+    context = tls.context()
+    assert shown(context, job)
+    authorities.write_bytes(Path(other.file).read_bytes())
+    tls.load(context)
+    assert shown(context, other.issue("another"))
+    with pytest.raises(ssl.SSLError):
+        shown(context, job)
+
+
+def shown(server: ssl.SSLContext, mine: Pair | None = None) -> bytes | None:
+    """The certificate that a client of this context gets. mine: its own."""
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
+    if mine is not None:
+        asking.load_cert_chain(mine.certificate, mine.key)
     existing, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = asking.wrap_bio(back, existing)
     ends = [client, server.wrap_bio(existing, back, server_side=True)]
