@@ -141,7 +141,7 @@ def lake_targets(spark: SparkSession, job: Job, out: str, source: SnapshotTable)
         raise SetupError("USAGE", details=f"{lake_table.location}: there is no table")
     properties = lake_table.properties()
     if properties.get(ORDER) == "offset":
-        details = f"the rows of {lake_table.location} have no commit_ts (--order offset): which are newer?"
+        details = f"the rows of {lake_table.location} have no commit_ts (--order offset), so newer ones can't be told"
     if details:
         raise SetupError("STOPPED", where=str(table.id), details=details)
     view = replace(read.view, types=SparkTypes("typed" if properties.get(TYPES) == "typed" else "exact"))
@@ -164,11 +164,13 @@ class ReconciledTable:
         properties, details = lake_table.properties(), ""
         applied, loaded = (int(properties.get(name, -1)) for name in (APPLIED, LOADED))
         if (owner := properties.get(NAME, id_)).lower() != id_.lower():
-            details = f"has the rows of {owner}. If that was renamed, run merge first"
+            details = f"has the rows of {owner}. If that was renamed, run merge first; else compare another place"
         if tso < applied:
             details = f"follows statements up to commit_ts {applied}, from after TSO {tso}: take a newer one"
         if details and job.mends:
             raise self.lake.target.columns.stopped(f"--repair: {lake_table.location} {details}")
+        if details:
+            print(f"warning: {lake_table.location} {details}", file=sys.stderr)
         if isinstance(source, TidbTable) and job.at is None and not job.mends:
             self._go_back(source, lake_table, max(applied, loaded))
 
