@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from ticdc_bridge.service.ui.pages import ApiClient, ListView, PageRouter, page
+from ticdc_bridge.service.ui.pages import ApiClient, FormError, ListView, PageRouter, page
 
 router = PageRouter("/ui/lineage")
 
@@ -20,6 +20,8 @@ async def show(request: Request) -> Response:
     feed = request.query_params.get("changefeed", "")
     rows = await api.need("lineage", limit=_MOST + 1, **query)
     feeds = await api.need("history", "changefeeds")
+    if feed and feed not in (names := [entry["changefeed"] for entry in feeds]):
+        raise FormError(f"Changefeed {feed[:100]!r} not found; there are: {', '.join(names) or 'none'}")
     followed: dict[str, set[str]] = {}  # topic → the changefeeds whose histories come from it
     for entry in feeds:
         for partition in entry["partitions"]:

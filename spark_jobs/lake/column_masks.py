@@ -1,5 +1,6 @@
 """What is private of a table over its history: columns stay private when they are renamed."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -16,11 +17,15 @@ def follow_renames(private: PrivateColumns, statements: Iterable[DdlText]) -> Pr
     if not private.rules:
         return private
     histories, found = TableHistories(statements), list[tuple[list[TableId], ColumnMask]]()
-    for chain in histories.tables():
+    for chain in (chains := histories.tables()):
         ids = [id_.folded for _, id_ in chain.names() if id_ is not None]
         if (mask := private.of_table(ids)).rules:
             steps = schema_changes(histories.statements_of(chain), chain.name)
             found.append((ids, replace(mask, methods=_methods_over_time(mask, steps))))
+    taken = {rule for _, mask in found for rule in mask.rules if any(map(rule.takes, mask.methods))}
+    for rule in (rule for rule in private.rules if chains and rule not in taken):
+        what = f"private column {rule.pattern}: no table of {rule.tables} that is known has such a column"
+        print(f"warning: {what}", file=sys.stderr)
     is_new = True
     while is_new:  # tables that had one name, of which a row tells no more, have one mask
         is_new = False

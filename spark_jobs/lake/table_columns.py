@@ -178,9 +178,7 @@ class TableColumns:
                 " (--order): the two can't be compared. Merge them into another place"
             )
             raise SetupError("STOPPED", where=self.lake_table.location, details=details)
-        if other := _other_private(self.settings, table, properties, self.types()):
-            details = f"its private columns were others, or the key of their hashes was ({', '.join(other)})"
-            raise self.stopped(f"{self.lake_table.location}: {details}. {load_into_new(self.settings.id)}")
+        self.refuse_other_masks(table, properties)
         self._refuse_other(properties, int(properties.get(APPLIED, 0)))
         applied = self._check_columns(table, steps, properties)
         keys = [c for c in table.columns if c.handle_key]
@@ -217,6 +215,13 @@ class TableColumns:
             if name in wanted and properties.get(name) != wanted[name]:
                 self.lake_table.set_properties({name: wanted[name]})
         return max(forgotten)
+
+    def refuse_other_masks(self, table: Table, properties: Mapping[str, str]) -> None:
+        """SetupError STOPPED where the table that is there has other private columns than the settings."""
+        if other := _other_private(self.settings, table, properties, self.types()):
+            details = f"its private columns were others, or the key of their hashes was ({', '.join(other)})"
+            advice = f"Give the same rules, of renamed columns by each name, or: {load_into_new(self.settings.id)}"
+            raise self.stopped(f"{self.lake_table.location}: {details}. {advice}")
 
     def _begin_anew(self, table: Table) -> None:
         """Another table has the name, and the old one's rows are gone: columns of the new one are no columns of it."""

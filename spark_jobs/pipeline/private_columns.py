@@ -83,7 +83,7 @@ class ColumnMask:
         )  # fmt: skip
 
     def check(self, table: Table) -> None:
-        """SetupError STOPPED for a column of the table, as TiDB has it, that can't be masked so, or is not there."""
+        """SetupError STOPPED for a column of the table, as TiDB has it, that can't be masked so, USAGE for none."""
         for column in table.columns:
             method, what = self.method_of(column.name), ""
             if method in (HMAC, SHA256) and column.type.kind not in _HASHED:
@@ -98,7 +98,7 @@ class ColumnMask:
             is_name = rule.tables.only is not None and not {"*", "?", "["} & {*rule.pattern}
             if is_name and not any(map(rule.takes, (*self.methods, *table.by_name))):
                 details = f"there is no column {rule.pattern}, which --exclude or --mask makes private: mend the name"
-                raise SetupError("STOPPED", where=str(table.id), details=details)
+                raise SetupError("USAGE", details=f"table {table.id}: {details}")  # no table waits, unmasked, by a typo
 
     @cached_property
     def facts(self) -> dict[str, str]:

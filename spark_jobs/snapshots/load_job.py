@@ -235,6 +235,8 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: S
             raise target.columns.stopped(details)
     for target in targets:
         target.columns.refuse_names(source.table)
+        if target.columns.lake_table.exists():  # before values are read into the stage
+            target.columns.refuse_other_masks(source.table, target.columns.lake_table.properties())
     snapshot, errors = _read(load_job, job, source, stage, spark)
     count = snapshot.count
     summary, done = Summary(), load.Loaded(0, 0)

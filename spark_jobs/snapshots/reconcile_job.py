@@ -146,7 +146,9 @@ def lake_targets(spark: SparkSession, job: Job, out: str, source: SnapshotTable)
         raise SetupError("STOPPED", where=str(table.id), details=details)
     view = replace(read.view, types=SparkTypes("typed" if properties.get(TYPES) == "typed" else "exact"))
     job = replace(job, read=replace(read, view=view), changelog=changelog, versions=versions, layout=layout)
-    return [*targets_of(spark, job, table.id, location, [], True)]
+    targets = targets_of(spark, job, table.id, location, [], True)
+    targets[0].columns.refuse_other_masks(table, properties)  # differences show values
+    return [*targets]
 
 
 class ReconciledTable:

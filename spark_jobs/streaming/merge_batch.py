@@ -116,7 +116,7 @@ def known_table(job: Job, id_: TableId, definition: Table | None) -> Table:
     with DEFINITIONS_LOCK:
         if job.private.of_table([id_]).rules:
             details = f"private columns: give the table's DDL ({Hint.DDL} or {Hint.HISTORY}): it tells of renames"
-            raise SetupError("STOPPED", where=str(id_), details=details)
+            raise SetupError("USAGE", details=f"table {id_}: {details}")  # its changes must not wait by these names
         return newest_table(job.read, id_)
 
 

@@ -14,6 +14,7 @@ from ticdc_bridge.spark_jobs.arrow import lines
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
 from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, KafkaClient, lake_location, table_location_of
 from ticdc_bridge.spark_jobs.lake.commit_summary import with_commit_facts
+from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, is_rule
@@ -129,6 +130,8 @@ class MicroBatchRunner:
             counts = pieces.where("kind in ('counts', 'fatal')")
             counts = counts.select("tally", "messages", "watermarks", "offsets", "error")
             batch.result = stages.count_rows(counts.collect(), skips_fatal=is_ordered)
+            if self._definitions.is_behind:  # nothing is written yet
+                return self.process(frame, number, partitions)
             dead, failed = pieces.where("kind = 'dead'"), batch.result.summary.errors.total()
             if failed and job.on_error == "fail" and not is_ordered:
                 first = dead.select("error").first()
@@ -154,6 +157,8 @@ class MicroBatchRunner:
         assert isinstance(self._out, TableMerger | ManyTablesWriter)
 
         def begin(result: BatchResult, newest_ts: int) -> AbstractContextManager[None]:
+            if self._definitions.is_behind:
+                raise UnsupportedTable("its private columns may have other names")
             batch.result = result
             return self._commit_facts(frame.sparkSession, batch, newest_ts)
 

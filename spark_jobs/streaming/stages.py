@@ -78,6 +78,7 @@ class DefinitionLearner:
         tables = job.read.tables
         self._service = tables if isinstance(tables, HistoryTables) else None
         self._private = lru_cache(1)(partial(follow_renames, job.private))
+        self._masked_by: list[DdlText] | None = None
 
     def learn(self, frame: DataFrame, number: int) -> Job:
         """The job, its codecs knowing the tables that DDL of this batch and of those before defines."""
@@ -95,15 +96,24 @@ class DefinitionLearner:
         if read.view is not None and self._table is not None and not job.merge:
             with suppress(SetupError):  # a table that nobody knows yet has no rows yet
                 read = with_newest(read)
+        self._masked_by = self._ask_service() if job.private.rules else None
         private = self._private(tuple(self.history())) if job.private.rules else job.private
         write = replace(job.write, tables=tables) if job.write else None
         return replace(job, read=read, write=write, private=private)
 
     def history(self, until: int = MAX_TSO) -> list[DdlText]:
-        """All DDL that is known up to a commit_ts."""
-        of_service = self._service.statements() if self._service else []
+        """All DDL that is known up to a commit_ts; where columns are private, what `learn` knew."""
+        of_service = self._ask_service() if self._masked_by is None else self._masked_by
         statements = (*self._statements, *statements_of_events(self._events), *of_service)
         return [statement for statement in statements if statement.commit_ts <= until]
+
+    @property
+    def is_behind(self) -> bool:
+        """True if workers, who ask the service too, may know names of private columns that came after `learn`."""
+        return self._masked_by is not None and self._masked_by != self._ask_service()
+
+    def _ask_service(self) -> list[DdlText]:
+        return self._service.statements() if self._service else []
 
     def forget_newest(self) -> None:
         """After rows that may have had a newer version of their table."""

@@ -37,6 +37,8 @@ _ONE_OF: Final = ({"in", "topics"}, {"table", "tables"})
 """Options of which a job has one."""
 _ENTRIES: Final = "table"
 _LAYOUT: Final = ("partition-by", "cluster-by")
+_PRIVATE: Final = {"exclude", "mask"}
+"""Options of which the command line adds to those of the file."""
 _OUTPUT_KEYS: Final = ("target", "changelog", "versions")
 
 
@@ -79,9 +81,12 @@ def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[li
             near = get_close_matches(name, [*options, *_ALIASES, *COMMANDS], 1)
             advice = f"; did you mean {f'[{near[0]}]' if near[0] in COMMANDS else near[0]}?" if near else ""
             raise SetupError("USAGE", details=f"{path}: {command} has no option {key!r}{advice}")
-        if name not in typed:
+        if name not in typed or name in _PRIVATE:
             added += _words(name, options[name], value, path)
-    return [*added, *words], [_table_output(entry, path) for entry in entries]
+    outputs = [_table_output(entry, path) for entry in entries]
+    if not options.keys() >= _PRIVATE and any(output.private for output in outputs):
+        raise SetupError("USAGE", details=f"{path}: {command} leaves no columns out, and masks none: as [[table]] says")
+    return [*added, *words], outputs
 
 
 def _path_in(words: list[str]) -> str | None:

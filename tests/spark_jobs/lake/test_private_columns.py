@@ -16,15 +16,21 @@ from tests.spark_jobs.lake.test_many_tables import OUT, change, messages
 from tests.spark_jobs.lake.test_merge import rows
 from tests.support.dumps import write_dump
 from ticdc_bridge.cli import main
+from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema
 from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.masked_rows import mask_changes
 from ticdc_bridge.spark_jobs.lake.column_masks import follow_renames
 from ticdc_bridge.spark_jobs.lake.engines.delta_features import FULL
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.private_columns import METHODS, PrivateColumns
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
+from ticdc_bridge.spark_jobs.streaming.stages import DefinitionLearner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,6 +139,19 @@ def test_a_table_keeps_its_rules(spark: SparkSession, capsys: pytest.CaptureFixt
         assert _merge(*rules, "--engine", "deltalake") == 2, rules
         assert "its private columns were others" in capsys.readouterr().err
     assert _merge(*RULES, "--engine", "deltalake") == 0
+
+
+def test_other_rules_read_nothing(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not a chunk of a load, whose stage would keep its values, and no difference, which would show them."""
+    create = "CREATE TABLE `users` (`id` int NOT NULL, `email` varchar(40), PRIMARY KEY (`id`))"
+    source = write_dump(Path("dump"), 100, create, [("1", "secret")], db="shop", table="users")
+    words = ["load", "--source", source, "--table", "shop.users", "--out", "delta:lake", "--engine", "deltalake"]
+    assert main([*words, "--mask", "email=hmac"]) == 0
+    assert main([*words, "--replace"]) == 2
+    compare = ["reconcile", "--dump", source, "--table", "shop.users", "--lake", "delta:lake", "--wait", "0s"]
+    assert main([*compare, "--out", "differences.jsonl", "--engine", "deltalake"]) == 2
+    assert capsys.readouterr().err.count("its private columns were others") == 2
+    assert [file for file in _files_with(SECRET) if not file.startswith("dump")] == []
 
 
 def test_what_can_not_be_masked(
@@ -247,3 +266,22 @@ def test_renames_unmask_nothing() -> None:
             mask = followed.of_table([TableId("S", table)])
             assert mask.methods == dict.fromkeys(expected, METHODS[0])
             assert mask.rules == private.rules  # of columns that come later
+
+
+def test_a_rename_that_the_history_gets_while_workers_wait() -> None:
+    """The batch is read again: its masks had the names of before."""
+    statements = [DdlText(1, "shop", CREATE)]
+
+    class Service(HistoryTables):
+        def __init__(self) -> None: ...
+
+        def statements(self, of: TableId | None = None) -> list[DdlText]:
+            return [*statements]
+
+    private = PrivateColumns.of([], ["email=hmac"], TableChoice.of(["shop.*"]), [])
+    job = Job(CodecConfig("avro", FileSchemas([]), Options(), Service()), private=private)
+    learner = DefinitionLearner(job, None, (), None)
+    learner.learn(None, 0)  # type: ignore[arg-type]
+    statements.append(DdlText(2, "shop", "ALTER TABLE users RENAME COLUMN email TO contact"))
+    assert learner.is_behind
+    assert len(learner.history()) == 1
