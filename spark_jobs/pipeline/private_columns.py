@@ -128,6 +128,15 @@ class PrivateColumns:
             raise SetupError("USAGE", details=details)
         return cls(rules, key)
 
+    @property
+    def digest(self) -> str:
+        """Of the rules and the key; "": there are none."""
+        return (
+            ""
+            if not self.rules
+            else hashlib.sha256(repr((self.rules, hashlib.sha256(self.key).hexdigest())).encode()).hexdigest()[:12]
+        )
+
     def of_table(self, ids: Iterable[TableId]) -> ColumnMask:
         """ids: the names that the table had."""
         ids = [*ids]

@@ -19,7 +19,7 @@ from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS
 from ticdc_bridge.spark_jobs.runtime.cache import write_atomically
 
 T = TypeVar("T")
-_READ_UNTIL = "read_until.json"
+_READ_UNTIL, _RULES = "read_until.json", "private.json"
 
 
 class Checkpoint:
@@ -145,6 +145,16 @@ class Checkpoint:
     def read_until(self) -> int:
         """The largest commit_ts of what was read; NEVER_ENDS: nobody knows it."""
         return self.read(_READ_UNTIL, NEVER_ENDS)
+
+    def check_rules(self, rules: str, are_waiting: bool) -> None:
+        """rules: of private columns, "": none. SetupError USAGE where changes wait that others have masked."""
+        if self.read(_RULES, "") == rules:
+            return
+        if are_waiting:
+            what = "changes that wait in it were masked by other rules (--exclude, --mask, or the key)"
+            advice = "Give these until no table is set aside and no row is held, or begin with another --checkpoint"
+            raise SetupError("USAGE", details=f"--checkpoint {self.folder}: {what}. {advice}")
+        self.keep(_RULES, rules)
 
     # ---- watermarks by partition
     def watermarks_before(self, number: int) -> dict[int, int]:

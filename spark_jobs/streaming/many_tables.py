@@ -159,6 +159,11 @@ class ManyTables:
         return task
 
     @property
+    def has_set_aside(self) -> bool:
+        """True if changes of some table wait, whether it is chosen or not."""
+        return self._set_aside is not None and bool(self._set_aside.ids())
+
+    @property
     def set_aside(self) -> dict[str, tuple[int, str]]:
         """The chosen tables that can't go on, by name: how many changes wait, and why."""
         tables = self._set_aside

@@ -53,6 +53,9 @@ class MicroBatchRunner:
             chosen = job.read.chosen or TableChoice()
             self._tables = ManyTables(chosen, rules, job.outputs, job.at_once, job.merge is not None, checkpoint)
             job = replace(job, read=replace(job.read, chosen=None))  # renames may bring others in
+        if checkpoint is not None and job.merge:
+            are_waiting = self._tables is not None and self._tables.has_set_aside
+            checkpoint.check_rules(job.private.digest, are_waiting or checkpoint.count_held() > 0)
         self._job = job
         locations = (*([out] if isinstance(out, str) else []), *job.more_locations)
         with_facts = TABLE_PREFIXES if job.merge else ("iceberg:",)

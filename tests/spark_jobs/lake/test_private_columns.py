@@ -19,6 +19,7 @@ from ticdc_bridge.cli import main
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema
@@ -28,8 +29,9 @@ from ticdc_bridge.spark_jobs.lake.column_masks import follow_renames
 from ticdc_bridge.spark_jobs.lake.engines.delta_features import FULL
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.private_columns import METHODS, PrivateColumns
+from ticdc_bridge.spark_jobs.pipeline.private_columns import METHODS, NOT_PRIVATE, PrivateColumns
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.stages import DefinitionLearner
 
 if TYPE_CHECKING:
@@ -266,6 +268,20 @@ def test_renames_unmask_nothing() -> None:
             mask = followed.of_table([TableId("S", table)])
             assert mask.methods == dict.fromkeys(expected, METHODS[0])
             assert mask.rules == private.rules  # of columns that come later
+
+
+def test_rules_stay_while_changes_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are masked already, by the rules and the key of then; without any, too."""
+    rules = PrivateColumns.of([], ["email=hmac"], TableChoice.of(["shop.*"]), [])
+    monkeypatch.setenv("BRIDGE_MASK_KEY", KEY[::-1])
+    other_key = PrivateColumns.of([], ["email=hmac"], TableChoice.of(["shop.*"]), [])
+    checkpoint = Checkpoint(tmp_path / "checkpoint", {})
+    for digest in (rules.digest, other_key.digest):
+        with pytest.raises(SetupError, match="masked by other rules"):
+            checkpoint.check_rules(digest, are_waiting=True)
+        checkpoint.check_rules(digest, are_waiting=False)
+        checkpoint.check_rules(digest, are_waiting=True)
+    assert len({rules.digest, other_key.digest, NOT_PRIVATE.digest}) == 3
 
 
 def test_a_rename_that_the_history_gets_while_workers_wait() -> None:
