@@ -197,7 +197,7 @@ class ListView:
 
     def __init__(self, request: Request, **fields: Any) -> None:
         query = request.query_params
-        self.start, self.sort, self._fields = number_of(query.get("from", "")) or 0, query.get("sort", ""), fields
+        self.start, self.sort, self._fields = number_in(query, "from") or 0, query.get("sort", ""), fields
         self.asked = {"limit": _MOST_SORTED} if self.sort else {"offset": self.start, "limit": _PAGE}
 
     def fill(self, rows: list[Any], total: int, on_page: int = _PAGE) -> Self:
@@ -295,6 +295,14 @@ def path_parameter(request: Request, name: str) -> str:
 def number_of(text: str, digits: int = 10) -> int | None:
     """A number that somebody wrote, if it has no more than so many digits."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= digits else None
+
+
+def number_in(fields: Mapping[str, str], name: str, digits: int = 10) -> int | None:
+    """A field of a form or a URL; None: it is empty. Raises FormError for what is no number."""
+    text = fields.get(name, "").strip()
+    if text and number_of(text, digits) is None:
+        raise FormError(f"{name}: {text[:100]!r} is not a number, or too large.")
+    return number_of(text, digits)
 
 
 async def form(request: Request) -> dict[str, str]:

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from fastapi import Request, Response
 
 from ticdc_bridge.schemas.model.event import MAX_TSO
-from ticdc_bridge.service.ui.pages import ApiClient, ListView, PageRouter, go, number_of, page, path_parameter, segment
+from ticdc_bridge.service.ui.pages import ApiClient, ListView, PageRouter, go, number_in, page, path_parameter, segment
 
 router = PageRouter("/ui/tables")
 
@@ -35,7 +35,7 @@ _PERIOD: Final = ("changefeed", "from", "to", "db", "table")
 @router.get("/diff")
 async def differences(request: Request) -> Response:
     """The changes between two times: of all tables, a database's or one."""
-    api, start = ApiClient(request), number_of(request.query_params.get("offset", "")) or 0
+    api, start = ApiClient(request), number_in(request.query_params, "offset") or 0
     fields = {name: request.query_params.get(name, "").strip() for name in _PERIOD}
     feeds = await api.need("history", "changefeeds")
     fields["changefeed"] = fields["changefeed"] or (feeds[0]["changefeed"] if feeds else "")

@@ -15,6 +15,7 @@ from ticdc_bridge.service.ui.pages import (
     PageRouter,
     form_fields,
     go,
+    number_in,
     number_of,
     page,
     path_parameter,
@@ -55,8 +56,8 @@ async def show(request: Request) -> Response:
     """Messages of a topic, the newest first: the last ones, or those before an offset or a time."""
     api, topic, query = ApiClient(request), path_parameter(request, "topic"), request.query_params
     filled = {name: text for name in _FILTERS if (text := query.get(name, "").strip())}
-    count, offset = number_of(filled.get("last", "")) or _COUNTS[1], number_of(filled.get("offset", ""), 18)
-    count, partition, before = min(count, _MOST), number_of(filled.get("partition", "")), query.get("before")
+    count, offset = number_in(filled, "last") or _COUNTS[1], number_in(filled, "offset", 18)
+    count, partition, before = min(count, _MOST), number_in(filled, "partition"), query.get("before")
     if offset is not None:  # the messages from an offset on are the last ones before a later one
         partition = partition or 0
         before = f"{partition}:{offset + count}"

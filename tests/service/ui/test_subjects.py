@@ -267,6 +267,8 @@ def test_a_page_that_is_not_there_says_so(served: Client) -> None:
     assert answer.status == 404
     assert b"Subject &#39;nope&#39; not found" in answer.body
     assert served.send("GET", "/ui/subjects?q=x&by=id").status == 400
+    for path in ("subjects?from=abc", "subjects?from=-1", "tables/diff?offset=x", "lineage?changefeed=none"):
+        assert served.send("GET", f"/ui/{path}").status == 400, path
     assert served.send("GET", f"/ui/subjects?q={'9' * 5000}&by=id").status == 400
     for path in ("/ui/nope", "/ui/subjects/base/nope/nope", "/ui/subjects/base/mode"):
         nowhere = served.send("GET", path)
