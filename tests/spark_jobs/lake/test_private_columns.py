@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet
 import pytest
 
+from tests.spark_jobs.lake.test_direct_merge import _FORMATS as FORMATS
+from tests.spark_jobs.lake.test_direct_merge import ROUNDS, SEED
 from tests.spark_jobs.lake.test_many_tables import OUT, change, messages
 from tests.spark_jobs.lake.test_merge import rows
+from tests.spark_jobs.lake.test_random_histories import _write_schemas as write_schemas
 from tests.support.dumps import write_dump
+from tests.support.lake_histories import Delivery, History
+from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge.cli import main
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 KEY = "a key of the tests' own"
 CREATE = "CREATE TABLE users (id INT PRIMARY KEY, email VARCHAR(40), phone BIGINT, name VARCHAR(20), token TEXT)"
 RULES = ["--exclude", "*token*", "--mask", "email=hmac,phone=sha256", "--mask", "name=null"]
+_HISTORY_RULES = ["--exclude", "c", "--mask", "a=null,id=hmac"]
 SECRET = "secret"
 """Is in all private values."""
 
@@ -301,3 +307,27 @@ def test_a_rename_that_the_history_gets_while_workers_wait() -> None:
     statements.append(DdlText(2, "shop", "ALTER TABLE users RENAME COLUMN email TO contact"))
     assert learner.is_behind
     assert len(learner.history()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_masked_table_is_the_table_masked(spark: SparkSession, number: int) -> None:
+    """By random histories in all formats, with late and repeated changes, swaps of names and names that return."""
+    format_ = FORMATS[number % len(FORMATS)]
+    history = History(f"{SEED}/private/{number}", split=True, swaps=True)
+    encoded, argv = write_schemas(format_, history)
+    argv += ["--ddl", "all.jsonl", "--engine", "delta-spark"]
+    for n, (batch, _) in enumerate(Delivery(history, encoded, format_ == "avro").batches(3)):
+        file = written(batch, f"{n}.jsonl")
+        assert main([*argv, "--in", file, "--out", "delta:plain"]) == 0
+        assert main([*argv, "--in", file, "--out", "delta:lake", *_HISTORY_RULES]) == 0, f"{format_} {history.seed}"
+    statements = [DdlText(ts, "d", text) for ts, text in history.statements]
+    private = PrivateColumns.of([_HISTORY_RULES[1]], _HISTORY_RULES[3].split(","), TableChoice.of(["d.t"]), [])
+    mask = follow_renames(private, statements).of_table([TableId("d", "t")])
+    expected = list[dict[str, Any]]()
+    for row in rows(spark, "plain", by_spark=True):
+        methods = {name: mask.method_of(name) for name in row}
+        values = {name: None if methods[name] == "null" else value for name, value in row.items()}
+        values["id"] = _hmac(str(row["id"]))
+        expected.append({name: value for name, value in values.items() if methods[name] != "exclude"})
+    assert rows(spark, "lake", by_spark=True) == sorted(expected, key=lambda row: str(row["id"]))
