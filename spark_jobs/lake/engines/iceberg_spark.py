@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,6 +21,7 @@ from ticdc_bridge.spark_jobs.io.locations import split_iceberg_name
 from ticdc_bridge.spark_jobs.lake.engines import iceberg_defaults
 from ticdc_bridge.spark_jobs.lake.engines.base import Commit, RowFile, TableColumn, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, view_of
+from ticdc_bridge.spark_jobs.spark.session import is_connect
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 APPLICATION, BATCH = "bridge.application", "bridge.batch"
@@ -29,6 +31,8 @@ ACCEPTS_ROWS = ("write.spark.accept-any-schema", "true")
 _CATALOG = "spark.sql.catalog."
 _STORED: Mapping[str, str] = {"tinyint": "int", "smallint": "int"}
 """Spark's types that Iceberg keeps as another."""
+_HIDDEN = "*********(redacted)"
+"""What Spark shows of a property with a word such as token or url, which a table or a column may be called."""
 _PARTITIONS = re.compile(r"^PARTITIONED BY \((.*)\)$", re.MULTILINE)
 _ICEBERG = re.compile(r"org\.apache\.iceberg\.\w+\.\w+: ([^\n]+)|Unsupported table change: ([^\n]+)")
 _NO_CLASS = re.compile(r"Cannot find catalog plugin class|ClassNotFoundException: org\.apache\.iceberg")
@@ -94,7 +98,13 @@ class SparkIceberg(SqlTable):
         return self.spark.table(self._sql_name)
 
     def properties(self) -> dict[str, str]:
-        return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self._sql_name}").collect()}
+        rows = self.spark.sql(f"SHOW TBLPROPERTIES {self._sql_name}").collect()
+        found: dict[str, str] = {row["key"]: row["value"] for row in rows}
+        if _HIDDEN in found.values() and not is_connect(self.spark):
+            jvm: Any = self.spark._jvm
+            table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, self._sql_name)
+            found |= dict(table.properties())
+        return found
 
     def text_partitions(self) -> Sequence[str]:
         return ()

@@ -16,6 +16,7 @@ from tests.spark_jobs.lake.test_direct_merge import _FORMATS as FORMATS
 from tests.spark_jobs.lake.test_direct_merge import ROUNDS, SEED
 from tests.spark_jobs.lake.test_many_tables import OUT, change, messages
 from tests.spark_jobs.lake.test_merge import rows
+from tests.spark_jobs.lake.test_random_histories import _location as location_of
 from tests.spark_jobs.lake.test_random_histories import _write_schemas as write_schemas
 from tests.support.dumps import write_dump
 from tests.support.lake_histories import Delivery, History
@@ -331,3 +332,19 @@ def test_a_masked_table_is_the_table_masked(spark: SparkSession, number: int) ->
         values["id"] = _hmac(str(row["id"]))
         expected.append({name: value for name, value in values.items() if methods[name] != "exclude"})
     assert rows(spark, "lake", by_spark=True) == sorted(expected, key=lambda row: str(row["id"]))
+
+
+def test_iceberg_keeps_rules_that_spark_hides(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark shows no property with a word such as token: names of tables and columns, the key's too."""
+    argv = ["merge", "--format", "open", "--ddl", "ddl.jsonl", "--in", "in.jsonl", "--table", "shop.access_tokens"]
+    argv += ["--out", location_of(spark, "iceberg-spark")]
+    queries = ["CREATE TABLE access_tokens (token INT PRIMARY KEY, url TEXT)", "ALTER TABLE access_tokens ADD n INT"]
+    lines = [json.dumps({"commit_ts": 10 * n + 1, "db": "shop", "query": query}) for n, query in enumerate(queries)]
+    for count, more in enumerate(({}, {"n": "5"}), 1):
+        Path("ddl.jsonl").write_text("\n".join(lines[:count]))
+        messages(change("shop.access_tokens", 10 * count, token=str(count), url=SECRET, **more))
+        assert main([*argv, "--mask", "url=sha256"]) == 0, capsys.readouterr().err
+    assert main(argv) == 2
+    assert "its private columns were others" in capsys.readouterr().err
+    found = {row["token"]: row["url"] for row in spark.table(argv[-1].removeprefix("iceberg:")).collect()}
+    assert found == dict.fromkeys((1, 2), _sha256(SECRET))
