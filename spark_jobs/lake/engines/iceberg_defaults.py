@@ -42,3 +42,9 @@ def add(spark: SparkSession, name: str, column: TableColumn, constant: Any) -> b
     change.updateColumnDefault(column.name, None).commit()
     made = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name).schema().findField(column.name)
     return made is not None and made.initialDefault() is not None
+
+
+def read_properties(spark: SparkSession, name: str) -> dict[str, str]:
+    """What a table itself has, of which Spark's SQL hides some."""
+    jvm: Any = spark._jvm
+    return dict(jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name).properties())

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -101,9 +100,7 @@ class SparkIceberg(SqlTable):
         rows = self.spark.sql(f"SHOW TBLPROPERTIES {self._sql_name}").collect()
         found: dict[str, str] = {row["key"]: row["value"] for row in rows}
         if _HIDDEN in found.values() and not is_connect(self.spark):
-            jvm: Any = self.spark._jvm
-            table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, self._sql_name)
-            found |= dict(table.properties())
+            found |= iceberg_defaults.read_properties(self.spark, self._sql_name)
         return found
 
     def text_partitions(self) -> Sequence[str]:
