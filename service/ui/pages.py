@@ -300,9 +300,9 @@ def number_of(text: str, digits: int = 10) -> int | None:
 def number_in(fields: Mapping[str, str], name: str, digits: int = 10) -> int | None:
     """A field of a form or a URL; None: it is empty. Raises FormError for what is no number."""
     text = fields.get(name, "").strip()
-    if text and number_of(text, digits) is None:
+    if (number := number_of(text, digits)) is None and text:
         raise FormError(f"{name}: {text[:100]!r} is not a number, or too large.")
-    return number_of(text, digits)
+    return number
 
 
 async def form(request: Request) -> dict[str, str]:

@@ -15,7 +15,7 @@ from ticdc_bridge.schemas.model.ports import SchemaSource
 from ticdc_bridge.spark_jobs.arrow import batches as cells
 from ticdc_bridge.spark_jobs.arrow.batches import BatchReader, several_flags
 from ticdc_bridge.spark_jobs.arrow.binary_rows import binary_rows
-from ticdc_bridge.spark_jobs.arrow.library import pa
+from ticdc_bridge.spark_jobs.arrow.library import offsets_of, pa
 from ticdc_bridge.spark_jobs.arrow.table_columns import LEFT, OF_TABLE
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
@@ -195,7 +195,9 @@ def _maps(rows: Rows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:
         cell, column, counts = cell[present], column[present], np.bincount(owner, minlength=len(counts))
     items = texts if len(cell) == len(texts) and (cell == np.arange(len(cell))).all() else texts.take(pa.array(cell))
     mask = pa.array(none) if none.any() else None
-    return pa.MapArray.from_arrays(_offsets(counts), names.take(pa.array(column)), items, type=kind, mask=mask)
+    return pa.MapArray.from_arrays(
+        pa.array(offsets_of(counts)), names.take(pa.array(column)), items, type=kind, mask=mask
+    )
 
 
 def _flags(rows: Rows, chosen: Any, kind: Any) -> Any:
@@ -204,10 +206,4 @@ def _flags(rows: Rows, chosen: Any, kind: Any) -> Any:
         which[flagged[chosen]] = number
     present = which > 0
     values = pa.array(list(rows.flags), pa.string()).take(pa.array(which[present] - 1))
-    return pa.ListArray.from_arrays(_offsets(present.astype(np.int64)), values, type=kind)
-
-
-def _offsets(counts: Any) -> Any:
-    offsets = np.zeros(len(counts) + 1, np.int32)
-    np.cumsum(counts, out=offsets[1:])
-    return pa.array(offsets)
+    return pa.ListArray.from_arrays(pa.array(offsets_of(present)), values, type=kind)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.spark_jobs.arrow.library import pa, pc
+from ticdc_bridge.spark_jobs.arrow.library import entries_of, offsets_of, pa, pc
 from ticdc_bridge.spark_jobs.pipeline.private_columns import EXCLUDE, NULL, ColumnMask, PrivateColumns
 
-IMAGES = ("before", "after")
+_IMAGES = ("before", "after")
 
 
 def mask_changes(changes: Any, private: PrivateColumns) -> Any:
@@ -20,15 +20,13 @@ def mask_changes(changes: Any, private: PrivateColumns) -> Any:
     if not any(mask.rules for mask in masks):
         return changes
     numbers = np.asarray(tables.indices.fill_null(len(masks)))
-    columns |= {image: _mask_rows(columns[image], numbers, [*masks, ColumnMask()]) for image in IMAGES}
+    columns |= {image: _mask_rows(columns[image], numbers, [*masks, ColumnMask()]) for image in _IMAGES}
     return pa.StructArray.from_arrays([*columns.values()], fields=[*changes.type], mask=changes.is_null())
 
 
 def _mask_rows(rows: Any, tables: Any, masks: Sequence[ColumnMask]) -> Any:
     """rows: maps in plain form; tables: the number of each one's mask."""
-    offsets = np.asarray(rows.offsets)
-    counts, first = np.diff(offsets), int(offsets[0])
-    names, items = (values.slice(first, int(counts.sum())) for values in (rows.keys, rows.items))
+    counts, names, items = entries_of(rows)
     encoded = names.dictionary_encode()
     columns, kept = encoded.dictionary.to_pylist(), np.ones(len(items), bool)
     pairs = np.repeat(tables, counts) * len(columns) + np.asarray(encoded.indices)
@@ -43,11 +41,8 @@ def _mask_rows(rows: Any, tables: Any, masks: Sequence[ColumnMask]) -> Any:
             chosen = pa.array(found)
             items = pc.replace_with_mask(items, chosen, mask_values(items.filter(chosen), method, mask))
     counts = np.bincount(np.repeat(np.arange(len(counts)), counts)[kept], minlength=len(counts))
-    ends = np.concatenate((np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)))
-    left = pa.array(kept)
-    return pa.MapArray.from_arrays(
-        pa.array(ends), names.filter(left), items.filter(left), type=rows.type, mask=rows.is_null()
-    )
+    ends, left = pa.array(offsets_of(counts)), pa.array(kept)
+    return pa.MapArray.from_arrays(ends, names.filter(left), items.filter(left), type=rows.type, mask=rows.is_null())
 
 
 def mask_values(values: Any, method: str, mask: ColumnMask) -> Any:

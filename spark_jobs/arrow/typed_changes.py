@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ticdc_bridge.spark_jobs.arrow.library import array_of, keep, pa, pc
+from ticdc_bridge.spark_jobs.arrow.library import array_of, entries_of, keep, offsets_of, pa, pc
 
 ORDER = {"\0commit_ts": "commit_ts", "\0position": "position", "\0row": "row"}
 """What orders changes of one key, by names that no column of a table has: columns of change events."""
@@ -96,9 +96,7 @@ def _values(rows: Any, shape: TableShape, names: Sequence[str], needs_all: bool 
     rows = rows.combine_chunks()
     if rows.null_count:
         raise UnusualChanges("changes without their row")
-    offsets = np.asarray(rows.offsets)
-    counts, begin = np.diff(offsets), int(offsets[0])
-    keys, items = (values.slice(begin, int(counts.sum())) for values in (rows.keys, rows.items))
+    counts, keys, items = entries_of(rows)
     width = int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
     starts = pa.array(np.arange(0, len(keys), width or 1))
     found = {keys[n].as_py(): n for n in range(width)}
@@ -136,5 +134,4 @@ def _bytes_of(texts: Any, kind: Any) -> Any:
     if (halves % 2).any():
         raise ValueError("half a byte")
     data = bytes.fromhex("".join(digits.drop_null().to_pylist()))
-    ends = np.concatenate((np.zeros(1, np.int32), np.cumsum(halves // 2, dtype=np.int32)))
-    return array_of(kind, np.asarray(texts.is_valid()), ends, data)
+    return array_of(kind, np.asarray(texts.is_valid()), offsets_of(halves // 2), data)

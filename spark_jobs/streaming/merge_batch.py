@@ -26,7 +26,6 @@ from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
 from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, TableKind, TableSettings
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
-from ticdc_bridge.spark_jobs.pipeline.private_columns import ColumnMask
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT
 from ticdc_bridge.spark_jobs.streaming import row_owners
@@ -141,12 +140,8 @@ def steps_of(statements: Sequence[DdlText], id_: TableId, job: Job) -> list[Sche
     """The effects of statements on one table, in order, as a job has them."""
     steps = schema_changes((replace(s, zone=s.zone or job.ddl_zone) for s in statements), id_)
     if job.private.rules:
-        steps = mask_steps(steps, _mask_of(job, id_, rename_chain(sort_statements(statements), id_).names()))
+        steps = mask_steps(steps, job.private.of_table([id_]))
     return keep_partitions(steps) if job.on_partition_drop == "keep" else steps
-
-
-def _mask_of(job: Job, id_: TableId, names: Names) -> ColumnMask:
-    return job.private.of_table([id_, *(name for _, name in names if name is not None)])
 
 
 def targets_of(
@@ -158,7 +153,7 @@ def targets_of(
     settings = TableSettings(
         id_, types, zone_of(job.read), names, by_offset, job.read.format in NULL_VALUES, on_lossy,
         _UNTIMED_HINTS.get(job.read.format, f"{job.read.format} sends none; {_OFFSET_ORDER_HINT}"), job.layout,
-        _mask_of(job, id_, names).facts,
+        job.private.of_table([id_]).facts,
     )  # fmt: skip
 
     def columns_of(location: TableLocation, kind: TableKind, settings: TableSettings = settings) -> TableColumns:
