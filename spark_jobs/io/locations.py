@@ -52,7 +52,7 @@ def topics_of_location(location: str) -> TopicChoice | None:
 
 
 class TableLocation(NamedTuple):
-    """A table of the lake. format: `delta`, whose name is a path, or `iceberg`, whose name is CATALOG.DB.TABLE."""
+    """A table of the lake. format: `delta` or `iceberg`. name: CATALOG.DB.TABLE, or of `delta` a path."""
 
     format: str
     name: str
@@ -78,7 +78,7 @@ def table_location_of(target: str) -> TableLocation | None:
     if not location.name:
         raise SetupError("USAGE", details=f"{_TABLE_NAMES[location.format]} is missing")
     if location.format == "iceberg":
-        split_iceberg_name(location.name)
+        split_table_name(location.name)
     return location
 
 
@@ -89,11 +89,19 @@ def lake_location(target: str) -> TableLocation:
     return location
 
 
+_IN_CATALOG = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w${}-]+){2}")
+
+
+def is_catalog_name(name: str) -> bool:
+    """True if the name of a Delta table, or the rule of such names, is CATALOG.SCHEMA.TABLE: any other is a path."""
+    return _IN_CATALOG.fullmatch(name) is not None
+
+
 _NAME_PIECE = r"`(?:[^`]|``)*`|[^.`]"
 _IDENTIFIER = re.compile(rf"((?:{_NAME_PIECE})+)(\.(?=.)|$)", re.DOTALL)
 
 
-def split_iceberg_name(name: str) -> tuple[str, ...]:
+def split_table_name(name: str) -> tuple[str, ...]:
     """CATALOG.DB.TABLE as its parts: DB may be several, a part with a dot stands in backquotes. SetupError USAGE."""
     names, at = list[str](), 0
     while (match := _IDENTIFIER.match(name, at)) is not None:

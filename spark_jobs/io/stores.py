@@ -221,7 +221,8 @@ def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings
     for store in stores_of([*settings.locations, *settings.conf.values()]):
         defaults = dict(spark_config(store))
         if store.jars and not submitted:
-            defaults["spark.jars"] = ",".join(map(str, jars(store.jars, settings.artifacts)))
+            files = {text.rpartition("/")[2] for text in settings.conf.get("spark.jars", "").split(",")}
+            defaults["spark.jars"] = ",".join(map(str, jars(store.jars, settings.artifacts | files)))
         elif store.package and not (submitted or brought):
             hadoop = [path.stem.rpartition("-")[2] for path in ivy_jar().parent.glob("hadoop-client-api-*.jar")]
             package = store.package.replace("VERSION", (*hadoop, "VERSION")[0])

@@ -151,7 +151,9 @@ class DirectTable:
     def of(columns: TableColumns, table: Table, steps: Sequence[SchemaChange]) -> DirectTable:
         """UnsupportedTable for a table that is not written so, or not yet. steps: its history."""
         log, snapshot = open_log(columns.lake_table)
-        tombstones = log_of(getattr(columns.tombstone_table, "log_folder", ""))
+        if (folder := getattr(columns.tombstone_table, "log_folder", None)) is None:
+            raise UnsupportedTable("its deleted keys are not there")
+        tombstones = log_of(folder)
         if columns.settings.null_values:
             raise UnsupportedTable("its messages have null values after deletes")
         if not all(map(find_spec, ("deltalake", "pyroaring"))):

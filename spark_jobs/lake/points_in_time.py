@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import tso_physical_ms
 from ticdc_bridge.schemas.model.names import quote_ansi, quote_name
-from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name, table_location_of
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, is_catalog_name, split_table_name, table_location_of
 from ticdc_bridge.spark_jobs.lake import changelog, commit_summary, row_versions, tables
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, LakeTable, TableColumn
 from ticdc_bridge.spark_jobs.lake.engines.delta_files import absolute_path, sql_name
@@ -85,8 +85,8 @@ class Reading(NamedTuple):
     def sql(self) -> dict[str, str]:
         """The query by the engine's name. Trino is taken to have Delta tables in a catalog `delta`, by TiDB's names."""
         name, as_of = self.location.name, {k: "" if self.version is None else f" {v}" for k, v in _AS_OF.items()}
-        if self.location.format == "iceberg":
-            parts = split_iceberg_name(name)
+        if self.location.format == "iceberg" or is_catalog_name(name):
+            parts = split_table_name(name)
             ansi = ".".join(map(quote_ansi, parts))
             names = dict.fromkeys(_AS_OF, ansi) | {"spark": ".".join(map(quote_name, parts))}
         else:

@@ -14,9 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.spark_jobs.io.locations import TableLocation
 from ticdc_bridge.spark_jobs.io.stores import spark_settings_of
-from ticdc_bridge.spark_jobs.lake.engines import delta_features, iceberg_append
+from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files, iceberg_append
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES, Engine, engine, types_error
-from ticdc_bridge.spark_jobs.lake.engines.delta_files import absolute_path, allow_ntz, exists, sql_name
 from ticdc_bridge.spark_jobs.lake.engines.iceberg_spark import SparkIceberg
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 from ticdc_bridge.spark_jobs.spark.session import check_running, spark_session
@@ -131,18 +130,19 @@ def append(frame: DataFrame, location: TableLocation, once: tuple[str, int] | No
         iceberg_append.append(SparkIceberg(frame.sparkSession, location.name), frame, once)
         return
     path, spark = location.name, frame.sparkSession
-    writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
+    writer = frame.write.mode("append").option("mergeSchema", "true")
     if once is not None:
         writer = writer.option("txnAppId", once[0]).option("txnVersion", once[1])
-    if not exists(spark, path):
+    if not delta_files.exists(spark, path):
+        delta_files.create_schema(spark, path)
         names = delta_features.field_names(frame.schema)
         writer = writer.options(**delta_features.properties_for(spark, path, names))
     else:
-        have = spark.read.format("delta").load(absolute_path(path)).schema
-        allow_ntz(spark, path, [frame.schema.simpleString()], [have.simpleString()])
-        delta_features.need_for_rows(spark, path, sql_name(path), have, frame.schema)
+        have = delta_files.read(spark, path).schema
+        delta_files.allow_ntz(spark, path, [frame.schema.simpleString()], [have.simpleString()])
+        delta_features.need_for_rows(spark, path, delta_files.sql_name(path), have, frame.schema)
     try:
-        writer.save(absolute_path(path))
+        delta_files.save(writer, path)
     except AnalysisException as error:
         if (error.getCondition() or "").startswith(_OTHER_TYPES):
             raise types_error(f"delta:{path}", str(error)) from error

@@ -11,6 +11,7 @@ from typing import Final
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
+from ticdc_bridge.spark_jobs.io.locations import is_catalog_name
 
 _FIELDS: Final = re.compile(r"{(\w+)}")
 _PLAIN: Final = re.compile(r"[\w$\-]+\.[\w$\-]+")
@@ -133,7 +134,7 @@ def location_by_rule(rule: str, id_: TableId) -> str:
     if not is_rule(rule):
         return rule
     check_rule(rule)
-    catalog = rule.startswith("iceberg:")
+    catalog = rule.startswith("iceberg:") or is_catalog_name(rule.removeprefix("delta:"))
     for name in (id_.db, id_.table) if catalog else ():
         if not _IN_CATALOG.fullmatch(name):
             details = f"--out {rule}: {name!r} can't be a name there: give table {id_} a place of its own (--file)"

@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -102,11 +102,12 @@ def _retrieve(jar_set: Sequence[Jar], folder: Path) -> str:
 
 SETS = (
     "spark", "kafka", "delta", "iceberg", "s3", "spark-4.0", "delta-4.0", "iceberg-4.0", "s3-4.0", "spark-4.2",
-    "delta-4.2", "sqlite", "merge-catalog",
+    "delta-4.2", "sqlite", "merge-catalog", "aws",
 )  # fmt: skip
 """`spark`, `delta`, `iceberg` and `s3` (Hadoop's driver, and of AWS's SDK what it needs) are those of the Spark that
 `make setup` installs; others are named with their Spark.
-`sqlite` and `merge-catalog` (a catalog of Spark 4.2's own tests, whose tables take row-level MERGE): for tests."""
+`sqlite`, `aws` (Iceberg's, for Glue) and `merge-catalog` (a catalog of Spark 4.2's own tests, whose tables take
+row-level MERGE): for tests."""
 _BY_SPARK = ("spark", "delta", "iceberg", "s3")
 
 _NOT_PINNED = {
@@ -117,8 +118,10 @@ _NOT_PINNED = {
     "s3": "no jars of Hadoop's driver for S3 are pinned for Spark {version}: give --packages"
     " org.apache.hadoop:hadoop-aws:VERSION (the version of Spark's Hadoop)",
 }
-_RUNTIMES = {"s3": "hadoop-aws", "delta": "delta-spark_", "iceberg": "iceberg-spark-runtime-"}
-"""How the artifact of a set is called in any version, for any Spark."""
+_RUNTIMES: Mapping[str, str | tuple[str, ...]] = {
+    "s3": ("hadoop-aws", "iceberg-aws-bundle"), "delta": "delta-spark_", "iceberg": "iceberg-spark-runtime-",
+}  # fmt: skip
+"""How the artifact of a set is called in any version, for any Spark; Iceberg's has another version of AWS's SDK."""
 _JARS_PER_RUN = 8
 _RUNS_AT_ONCE = 4
 

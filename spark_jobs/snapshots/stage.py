@@ -36,7 +36,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.arrow_types import ddl_of, spark_schema_of
 from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type
-from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, is_catalog_name, split_table_name
 from ticdc_bridge.spark_jobs.io.message_files import finish, partial_path_of
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, partial_path_for, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl, spark_location
@@ -118,12 +118,12 @@ class SnapshotTable(ABC):
 def stage_root(location: TableLocation, conf: Mapping[str, str]) -> Path:
     """The folder that a table's load keeps its chunks in: beside the table, or in a warehouse.
 
-    conf: settings of Spark. Some catalogs of Iceberg have a name for their warehouse: then Spark's is taken.
+    conf: settings of Spark. Some catalogs have a name for their warehouse: then Spark's is taken.
     """
-    if location.format == "delta":
+    if location.format == "delta" and not is_catalog_name(location.name):
         return path_of(location.name.rstrip("/") + "__loading").resolve()
     session = SparkSession.getActiveSession()
-    for setting in (f"spark.sql.catalog.{split_iceberg_name(location.name)[0]}.warehouse", "spark.sql.warehouse.dir"):
+    for setting in (f"spark.sql.catalog.{split_table_name(location.name)[0]}.warehouse", "spark.sql.warehouse.dir"):
         found = conf.get(setting) or (session and session.conf.get(setting, None)) or ""
         warehouse = re.sub(r"\Afile:/+", "/", found)
         if warehouse.startswith("/") or StoreUrl.of(warehouse) is not None:

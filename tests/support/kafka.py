@@ -135,7 +135,7 @@ class Kafka(Broker):
         self.stop()
 
     def _start_once(self, attempt: int) -> None:
-        broker, controller = _free_ports(2)
+        broker, controller = free_ports(2)
         folder = self.folder / str(attempt)
         folder.mkdir()
         self._command = prepare_broker(folder, broker, controller, self._settings)
@@ -177,7 +177,7 @@ class _PortTaken(KafkaDidNotStart):
     """Somebody took a port between choosing and binding it."""
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with ExitStack() as held:
         ports = []
         for _ in range(count):

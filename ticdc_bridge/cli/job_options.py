@@ -47,7 +47,8 @@ Places:
   kafka:TOPIC     a Kafka topic, read up to its high watermark at the start; as a target, `kafka:` alone means
                   each message's own topic (or the one that --topic names)
   delta:PATH      a Delta table, written by Spark; with {schema} and {table} in PATH one for each table
-  iceberg:CATALOG.DB.TABLE   an Iceberg table; the catalog is configured by --conf spark.sql.catalog.…
+  delta:CATALOG.SCHEMA.TABLE, iceberg:CATALOG.DB.TABLE
+                  a table by its name; the catalog is configured by --conf spark.sql.catalog.…
 
 Exit codes:
   0 done   1 done, but some messages failed and are in the dead-letter queue

@@ -1,4 +1,4 @@
-"""Questions of both Delta engines about a table's folder."""
+"""Questions of both Delta engines about a table's place: a folder, or a name in a catalog."""
 
 import json
 import os
@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.spark_jobs.io.locations import is_catalog_name
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, copy_file, path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake.engines.base import RowFile
@@ -19,23 +21,48 @@ from ticdc_bridge.spark_jobs.lake.engines.delta_features import NTZ, need
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 
 _NO_TABLE = frozenset(("DELTA_PATH_DOES_NOT_EXIST", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE",
-                       "DELTA_SCHEMA_NOT_SET", "PATH_NOT_FOUND"))  # fmt: skip
-"""Delta's errors for a path without a table: nothing is there, other files, a log without a commit."""
+                       "DELTA_SCHEMA_NOT_SET", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"))  # fmt: skip
+"""Errors for a place without a table: nothing is there, other files, a log without a commit."""
 
 
 def sql_name(path: str) -> str:
-    """A path as a table's name in SQL."""
+    """A table's name in SQL. path: a path, or CATALOG.SCHEMA.TABLE."""
+    if is_catalog_name(path):
+        return ".".join(map(quote_name, path.split(".")))
     return "delta.`" + absolute_path(path).replace("`", "``") + "`"
 
 
 def absolute_path(path: str) -> str:
-    """A path of this machine in full; one with a scheme as Spark calls it (s3a:// for s3://)."""
-    return spark_location(path) if "://" in path else str(Path(path).absolute())
+    """A path of this machine in full; one with a scheme as Spark calls it (s3a:// for s3://); a name as it is."""
+    if "://" in path:
+        return spark_location(path)
+    return path if is_catalog_name(path) else str(Path(path).absolute())
+
+
+def read(spark: SparkSession, path: str) -> DataFrame:
+    """The table at a path, or of a name. pyspark's AnalysisException where there is none."""
+    if is_catalog_name(path):
+        return spark.table(sql_name(path))
+    return spark.read.format("delta").load(absolute_path(path))
+
+
+def create_schema(spark: SparkSession, path: str) -> None:
+    """Before a table is made: the schema of its name, where that is not there."""
+    if is_catalog_name(path):
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {sql_name(path).rpartition('.')[0]}")
+
+
+def save(writer: DataFrameWriter, path: str) -> None:
+    """Ends a write to the table at a path, or of a name."""
+    if is_catalog_name(path):
+        writer.format("delta").saveAsTable(sql_name(path))
+    else:
+        writer.format("delta").save(absolute_path(path))
 
 
 def check_folder(path: str) -> None:
     """SetupError USAGE for a path of this machine that no table can be at."""
-    if "://" in path:
+    if "://" in path or is_catalog_name(path):
         return
     folder = Path(path).absolute()
     nearest = next(p for p in (folder, *folder.parents) if p.exists())
@@ -46,9 +73,9 @@ def check_folder(path: str) -> None:
 
 
 def exists(spark: SparkSession, path: str) -> bool:
-    """True if there is a Delta table at the path."""
+    """True if there is a table at the path, or of the name."""
     try:
-        _ = spark.read.format("delta").load(absolute_path(path)).schema
+        _ = read(spark, path).schema
     except AnalysisException as error:
         if (error.getCondition() or "").partition(".")[0] in _NO_TABLE:
             return False
@@ -66,7 +93,7 @@ def facts_in(text: str | None) -> dict[str, str]:
 
 def clear_uncreated(spark: SparkSession, path: str) -> None:
     """Removes the log of a table that was never made (CREATE TABLE was killed), where there is nothing else."""
-    if is_connect(spark):  # Delta says then that the place is not empty
+    if is_connect(spark) or is_catalog_name(path):  # Delta says then that the place is not empty
         return
     jvm: Any = spark._jvm
     folder = jvm.org.apache.hadoop.fs.Path(absolute_path(path))

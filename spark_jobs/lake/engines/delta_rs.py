@@ -23,6 +23,7 @@ from pyspark.sql.types import DataType, StructType
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_ansi, quote_name
+from ticdc_bridge.spark_jobs.io.locations import is_catalog_name
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_location
 from ticdc_bridge.spark_jobs.lake.engines import delta_files
@@ -58,7 +59,8 @@ class Deltalake:
 
     def __post_init__(self) -> None:
         url = StoreUrl.of(self.path)
-        if "://" in self.path and (url is None or not url.store.deltalake):
+        is_foreign = "://" in self.path and (url is None or not url.store.deltalake)
+        if is_foreign or is_catalog_name(self.path):
             details = (
                 f"delta:{self.path}: deltalake writes only to folders, s3://, gs:// and abfs://;"
                 f" {Hint.ENGINE} delta-spark writes there"

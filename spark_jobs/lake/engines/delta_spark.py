@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.spark_jobs.io.locations import is_catalog_name
 from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files
 from ticdc_bridge.spark_jobs.lake.engines.base import Commit, RowFile, TableColumn, Upsert, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, set_for_now
@@ -23,6 +24,7 @@ _MANY, _merged = 20, Counter[str]()
 
 _CHECKS_RETENTION = "spark.databricks.delta.retentionDurationCheck.enabled"
 _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_SETTINGS = "{0}=CLASS; a folder is written with a slash: ./{1}"
 _REFUSED = re.compile(r"DELTA_(?:UNSUPPORTED_DROP|VIOLATE|NOT_NULL|CANNOT_MODIFY|CONSTRAINT|GENERATED)\w+")
 
 
@@ -46,6 +48,10 @@ class SparkDelta(SqlTable):
 
     path: str
 
+    def __post_init__(self) -> None:
+        if is_catalog_name(self.path):
+            self._check_catalog(self.location, self.path.split(".")[0], _SETTINGS.format("{0}", self.path))
+
     @property
     def location(self) -> str:
         return f"delta:{self.path}"
@@ -55,6 +61,9 @@ class SparkDelta(SqlTable):
         """Where the table is, if it can be committed to from here (spark_jobs.lake.direct_merge); None: elsewhere."""
         if "://" in self.path or is_connect(self.spark):
             return None
+        if is_catalog_name(self.path):
+            folder = str(self._details()["location"]) if self.exists() else ""
+            return folder.removeprefix("file:") if folder.startswith("file:/") else None
         hadoop: Any = self.spark.sparkContext._jsc.hadoopConfiguration()
         is_here = str(hadoop.get("fs.defaultFS", "file:")).startswith("file:")
         return delta_files.absolute_path(self.path) if is_here else None
@@ -74,10 +83,14 @@ class SparkDelta(SqlTable):
         return kind
 
     def prepare(self) -> dict[str, str]:
-        return self.properties()
+        details = self._details()
+        if details["format"] != "delta":
+            why = f"the catalog has a table of {details['format']} there: choose another name"
+            raise SetupError("STOPPED", where=self.location, details=why)
+        return dict(details["properties"])
 
     def read(self) -> DataFrame:
-        return self.spark.read.format("delta").load(delta_files.absolute_path(self.path))
+        return delta_files.read(self.spark, self.path)
 
     def version(self) -> int | None:
         return int(self.spark.sql(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1").collect()[0]["version"])
@@ -98,6 +111,7 @@ class SparkDelta(SqlTable):
         clustered_by: Sequence[str] = (),
     ) -> None:  # fmt: skip
         delta_files.clear_uncreated(self.spark, self.path)
+        delta_files.create_schema(self.spark, self.path)
         needed = delta_features.properties_for(self.spark, self.path, delta_features.names_in(columns))
         pairs = ", ".join(property_sql(*pair) for pair in {**needed, **properties}.items())
         if partitioned_by and clustered_by:
@@ -110,7 +124,7 @@ class SparkDelta(SqlTable):
         self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING delta{layout}{properties_sql}")
 
     def overwrite(self, frame: DataFrame) -> None:
-        writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer = frame.write.mode("overwrite").option("overwriteSchema", "true")
         clusters: list[str] = []
         names = delta_features.field_names(frame.schema)
         if self.exists():  # its layout stays
@@ -121,26 +135,29 @@ class SparkDelta(SqlTable):
             for name in names:
                 delta_features.need_for_name(*self._at, name)
         else:
+            delta_files.create_schema(self.spark, self.path)
             writer = writer.options(**delta_features.properties_for(self.spark, self.path, names))
-        writer.save(delta_files.absolute_path(self.path))
+        delta_files.save(writer, self.path)
         if clusters:
             self._alter(f"CLUSTER BY ({', '.join(map(quote_name, clusters))})")
 
     def add_rows(self, frame: DataFrame) -> None:
-        frame.write.format("delta").mode("append").save(delta_files.absolute_path(self.path))
+        delta_files.save(frame.write.mode("append"), self.path)
 
     def add_files(self, files: Sequence[RowFile]) -> bool:
         details = self._details()
         is_mapped = details["properties"].get(delta_features.MAPPING.property, "none") != "none"
-        if is_connect(self.spark) or is_mapped or details["partitionColumns"]:
+        is_managed = any(feature.startswith("catalog") for feature in details["tableFeatures"] or ())
+        if is_connect(self.spark) or is_mapped or is_managed or details["partitionColumns"]:
             return False
-        added = delta_files.copy_into(self.path, files)
+        folder = details["location"] if is_catalog_name(self.path) else delta_files.absolute_path(self.path)
+        added = delta_files.copy_into(folder.removeprefix("file:"), files)
         if added is not None:
             jvm: Any = self.spark._jvm
             delta, actions = jvm.org.apache.spark.sql.delta, jvm.java.util.ArrayList()
             for entry in added:
                 actions.add(delta.actions.Action.fromJson(json.dumps({"add": entry})))
-            log = delta.DeltaLog.forTable(self.spark._jsparkSession, delta_files.absolute_path(self.path))
+            log = delta.DeltaLog.forTable(self.spark._jsparkSession, folder)
             rows = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
             operation = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
             transaction = log.startTransaction()

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import widens
-from ticdc_bridge.spark_jobs.io.locations import split_iceberg_name
+from ticdc_bridge.spark_jobs.io.locations import split_table_name
 from ticdc_bridge.spark_jobs.lake.engines import iceberg_defaults
 from ticdc_bridge.spark_jobs.lake.engines.base import Commit, RowFile, TableColumn, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, view_of
@@ -28,6 +28,10 @@ APPLICATION, BATCH = "bridge.application", "bridge.batch"
 ACCEPTS_ROWS = ("write.spark.accept-any-schema", "true")
 """Table property, and its value, by which Spark leaves it to Iceberg how rows fit a table's columns."""
 _CATALOG = "spark.sql.catalog."
+_SETTINGS = (
+    "{0}=org.apache.iceberg.spark.SparkCatalog, and {0}.type=hadoop with {0}.warehouse=PATH, {0}.type=rest or jdbc with"
+    " {0}.uri=URI, {0}.type=hive or glue"
+)
 _STORED: Mapping[str, str] = {"tinyint": "int", "smallint": "int"}
 """Spark's types that Iceberg keeps as another."""
 _HIDDEN = "*********(redacted)"
@@ -60,14 +64,8 @@ class SparkIceberg(SqlTable):
     name: str
 
     def __post_init__(self) -> None:
-        catalog = split_iceberg_name(self.name)[0]
-        if self.spark.conf.get(name := _CATALOG + catalog, None) is None:
-            details = (
-                f"{self.location}: Spark knows no catalog {catalog}. Configure it (--conf, spark-defaults.conf):"
-                f" {name}=org.apache.iceberg.spark.SparkCatalog, and {name}.type=hadoop with {name}.warehouse=PATH,"
-                f" {name}.type=rest or jdbc with {name}.uri=URI, {name}.type=hive or glue"
-            )
-            raise SetupError("USAGE", details=details)
+        catalog = split_table_name(self.name)[0]
+        self._check_catalog(self.location, catalog, _SETTINGS)
         # A catalog that keeps tables would show them as they were before another writer's commit.
         cache = f"{_CATALOG}{catalog}.cache-enabled"
         if self.spark.conf.get(cache, None) is None:
@@ -79,7 +77,7 @@ class SparkIceberg(SqlTable):
 
     @property
     def _sql_name(self) -> str:
-        return ".".join(map(quote_name, split_iceberg_name(self.name)))
+        return ".".join(map(quote_name, split_table_name(self.name)))
 
     # ---- what is there
     def exists(self) -> bool:
@@ -219,12 +217,12 @@ class SparkIceberg(SqlTable):
 
     # ---- how
     def _call(self, procedure: str, arguments: str = "") -> None:
-        catalog, *names = map(quote_name, split_iceberg_name(self.name))
+        catalog, *names = map(quote_name, split_table_name(self.name))
         table = sql_literal(".".join(names))
         self.spark.sql(f"CALL {catalog}.system.{procedure}(table => {table}{arguments})")
 
     def _create_namespace(self) -> None:
-        namespace = ".".join(map(quote_name, split_iceberg_name(self.name)[:-1]))
+        namespace = ".".join(map(quote_name, split_table_name(self.name)[:-1]))
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
 
     def _replace(self, frame: DataFrame, layout: str) -> None:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.spark.session import session_id
@@ -74,6 +75,14 @@ class SqlTable(ABC):
                 f" WHEN NOT MATCHED AND ({upsert.insert}) THEN INSERT ({', '.join(a for a, _ in pairs)})"
                 f" VALUES ({', '.join(b for _, b in pairs)})"
             )
+
+    def _check_catalog(self, location: str, catalog: str, settings: str) -> None:
+        """SetupError USAGE for one that the session does not know. settings: how one is configured; {0}: its name."""
+        name = f"spark.sql.catalog.{catalog}"
+        known = (entry.name for entry in self.spark.catalog.listCatalogs())
+        if self.spark.conf.get(name, None) is None and catalog not in known:
+            advice = f"Configure it (--conf, spark-defaults.conf): {settings.format(name)}"
+            raise SetupError("USAGE", details=f"{location}: Spark knows no catalog {catalog}. {advice}")
 
     def _alter(self, change: str) -> None:
         self.spark.sql(f"ALTER TABLE {self._sql_name} {change}")

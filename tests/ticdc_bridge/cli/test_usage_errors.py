@@ -13,7 +13,7 @@ from tests.support.table import check_rows
 from tests.ticdc_bridge.cli.test_decode import AVRO, DEBEZIUM, _avro, _lines
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name, table_location_of, topic_of_location
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_table_name, table_location_of, topic_of_location
 
 # ---- wrong usage
 _WRONG: tuple[tuple[list[str], str], ...] = (
@@ -271,7 +271,7 @@ def test_names_of_iceberg_tables() -> None:
     def check(case: tuple[str, list[str] | None]) -> None:
         name, pieces = case
         if pieces is not None:
-            assert [*split_iceberg_name(name)] == pieces
+            assert [*split_table_name(name)] == pieces
         else:
             with pytest.raises(SetupError, match=r"CATALOG\.DB\.TABLE"):
                 table_location_of(f"iceberg:{name}")

@@ -20,7 +20,8 @@ class Merge(job_options.TableSelection, job_options.PrivacyOptions, job_options.
     schemas, in which a rename looks like a drop plus an add: columns are added, never removed.
 
     delta:PATH is written by delta-spark, or by deltalake (pip install deltalake) if Delta's jars can't be fetched:
-    deltalake writes the table anew when a column is renamed, dropped or gets another type.
+    deltalake writes the table anew when a column is renamed, dropped or gets another type. A Delta table may also have
+    a name, delta:CATALOG.SCHEMA.TABLE; docs/lake.md has the settings of catalogs.
 
     iceberg:CATALOG.DB.TABLE is written by Iceberg's Spark runtime. The catalog is configured in Spark by --conf.
 

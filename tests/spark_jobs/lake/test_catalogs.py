@@ -1,0 +1,199 @@
+"""Tables by their names in the catalogs that people have: SQL (JDBC), REST, Hive, Glue, Spark's own, an unknown one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyiceberg.catalog.glue import GlueCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tests.spark_jobs.lake.test_merge_iceberg import TABLE, merge_into, new_catalog
+from tests.spark_jobs.lake.test_merge_schema_changes import merge
+from tests.support.changes import Changes
+from tests.support.dumps import write_dump
+from tests.support.hive_metastore import hive_metastore
+from tests.support.iceberg_rest import rest_catalog
+from tests.support.kafka import Broker
+from tests.support.lake_readers import iceberg_by_duckdb, iceberg_by_pyiceberg, query_duckdb
+from tests.support.processes import Job
+from tests.support.s3 import KEYS, s3_server
+from tests.support.streams import send
+from ticdc_bridge.cli import main
+from ticdc_bridge.spark_jobs.runtime.jars import jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(name="catalog")
+def _catalog(spark: SparkSession) -> str:
+    return new_catalog(spark)
+
+
+@pytest.mark.slow
+def test_a_catalog_in_sqlite(spark: SparkSession, catalog: str) -> None:
+    """Spark's JDBC catalog is pyiceberg's SQL catalog: names of any letters, tombstones beside the table."""
+    warehouse = Path("warehouse").absolute()
+    settings = {"type": "jdbc", "uri": f"jdbc:sqlite:{warehouse.parent}/catalog.db", "jdbc.schema-version": "V1"}
+    for setting, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.{catalog}.{setting}", value)
+    changes: list[dict[str, Any]] = [
+        {"after": {"id": "1", "v": "a", "w": "1"}},
+        {"op": "d", "before": {"id": "1", "v": "a", "w": "1"}, "after": None},
+        {"after": {"id": "2", "v": "b", "w": None}},
+    ]
+    for _ in range(2):
+        assert merge_into(catalog, [TABLE], changes, table="my shop.`or.ders`") == 0
+    by_name = SqlCatalog(catalog, uri=f"sqlite:///{warehouse.parent}/catalog.db", warehouse=str(warehouse))
+    table = by_name.load_table(("my shop", "or.ders"))
+    assert table.scan().to_arrow().to_pylist() == iceberg_by_duckdb(table.metadata_location)
+    assert [row["id"] for row in table.scan().to_arrow().to_pylist()] == [2]
+    deleted = by_name.load_table(("my shop", "or.ders__tombstones")).scan().to_arrow().to_pylist()
+    assert {row["id"] for row in deleted} == {1}  # each run appends its own
+
+
+@pytest.mark.slow
+def test_a_rest_catalog(spark: SparkSession, catalog: str, tmp_path: Path) -> None:
+    """Creates, MERGE, metadata alone, a table that is replaced, deleted keys and versions: a server has each commit."""
+    with rest_catalog(tmp_path / "rest") as (url, existing, asked):
+        spark.conf.unset(f"spark.sql.catalog.{catalog}.warehouse")
+        for setting, value in {"type": "rest", "uri": url}.items():
+            spark.conf.set(f"spark.sql.catalog.{catalog}.{setting}", value)
+        ddl = [
+            TABLE,
+            "ALTER TABLE t RENAME COLUMN v TO vv, ADD COLUMN n INT DEFAULT 7",
+            "ALTER TABLE t MODIFY w CHAR(9)",
+        ]
+        changes: list[dict[str, Any]] = [
+            {"after": {"id": "1", "v": "a", "w": "1"}},
+            {"after": {"id": "2", "vv": "b", "w": "2", "n": "3"}},
+            {"op": "d", "before": {"id": "1", "vv": "a", "w": "1", "n": "7"}, "after": None},
+        ]
+        versions = ("--versions", f"iceberg:{catalog}.db.past")
+        for end in (1, 2, 3, 3):
+            assert merge_into(catalog, ddl[:end], changes[:end], *versions) == 0, asked[-9:]
+        tables = {name: existing.load_table(("db", name)) for name in ("t", "t__tombstones", "past")}
+        made = {name: table.scan().to_arrow().to_pylist() for name, table in tables.items()}
+        assert [(row["id"], row["vv"], row["w"], row["n"]) for row in made["t"]] == [(2, "b", "2", 3)]
+        assert {row["id"] for row in made["t__tombstones"]} == {1}, "a delete that comes again may stand twice"
+        past = {(row["id"], row["w"], row["_valid_from_ts"], row["_valid_to_ts"]) for row in made["past"]}
+        assert past == {(1, "1", 5, 25), (2, "2", 15, None)}
+        assert made["t"] == iceberg_by_duckdb(tables["t"].metadata_location)
+        assert "POST namespaces/db/tables/t" in asked
+
+
+def test_a_catalog_that_spark_does_not_know(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    del spark
+    assert merge_into("nowhere", [TABLE], [{"after": {"id": "1", "v": "a", "w": "1"}}]) == 2
+    output = capsys.readouterr().err
+    assert "knows no catalog nowhere" in output
+    assert "spark.sql.catalog.nowhere.type=rest" in output
+    assert merge_into("nowhere", [TABLE], [], "--engine", "deltalake") == 2
+    assert "does not write Iceberg tables" in capsys.readouterr().err
+
+
+def test_delta_by_name(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Created with its schema, followed through DDL, joined and read as it was; deleted keys beside it by name."""
+    name = "spark_catalog.by_name.t"
+    ddl = [(1, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))"), (20, "ALTER TABLE t MODIFY v TEXT, ADD `w w` INT")]
+    changes: list[dict[str, Any]] = [
+        {"commit_ts": 10, "after": {"id": "1", "v": "a"}},
+        {"commit_ts": 30, "after": {"id": "2", "v": "b", "w w": "3"}},
+        {"commit_ts": 40, "op": "d", "key": ["id"], "before": {"id": "1", "v": "a", "w w": None}, "after": None},
+    ]
+    assert merge(ddl, changes, name, (15, 35)) == 0
+    assert [row.asDict() for row in spark.table(name).drop("_commit_ts").collect()] == [{"id": 2, "v": "b", "w w": 3}]
+    assert [row["id"] for row in spark.table(f"{name}__tombstones").collect()] == [1]
+    assert not Path(name).exists()
+    assert main(["maintain", "--table-at", f"delta:{name}"]) == 0
+    capsys.readouterr()
+    assert main(["at", "--lake", f"delta:{name}", "--format", "sql"]) == 0
+    assert "SELECT * FROM `spark_catalog`.`by_name`.`t` VERSION AS OF" in capsys.readouterr().out
+    spark.sql("CREATE TABLE spark_catalog.by_name.other (id INT) USING parquet")
+    assert merge(ddl, changes, "spark_catalog.by_name.other", ()) == 2
+    assert "the catalog has a table of parquet there" in capsys.readouterr().err
+    assert merge(ddl, changes, "nowhere.by_name.t", ()) == 2
+    assert "Spark knows no catalog nowhere" in capsys.readouterr().err
+    assert merge(ddl, changes, name, (), engine="deltalake") == 2
+    assert "deltalake writes only to folders" in capsys.readouterr().err
+    assert merge(ddl, changes, f"./{name}", ()) == 0
+    assert Path(name, "_delta_log").exists()
+
+
+def _follow(kafka: Broker, folder: Path, outs: dict[str, list[str]], **environment: str) -> dict[int, str]:
+    """Streams of one topic into each place, twice; the table then. outs: the options of a place."""
+    changes, topic = Changes(partitions=1), kafka.create_topic()
+    changes.ddl(folder / "ddl.jsonl")
+    argv = ["merge", "--format", "open", "--ddl", "ddl.jsonl", "--bootstrap-servers", kafka.bootstrap_servers]
+    argv += ["--in", f"kafka:{topic}", "--table", "shop.orders", "--stream", "--trigger", "now"]
+    for number in range(2):
+        send(kafka, topic, changes.lot(30))
+        for place, options in outs.items():
+            checkpoint = ["--checkpoint", f"of {place.partition(':')[0]}"]
+            with Job([*argv, *checkpoint, "--out", place, *options], folder, **environment) as job:
+                assert job.wait() == 0, job.log
+            assert ("merged directly" in job.log) == (number > 0 and place.startswith("delta:"))
+    return changes.table
+
+
+def _totals(rows: list[dict[str, Any]]) -> dict[int, str]:
+    return {row["id"]: str(row["total"]) for row in rows}
+
+
+def _catalog_options(**settings: str) -> list[str]:
+    lake = "spark.sql.catalog.lake"
+    pairs = {f"{lake}.{name.replace('__', '.').replace('_', '-')}": value for name, value in settings.items()}
+    return [f"--conf={lake}=org.apache.iceberg.spark.SparkCatalog", *(f"--conf={n}={v}" for n, v in pairs.items())]
+
+
+@pytest.mark.slow
+def test_hives_metastore(kafka: Broker, tmp_path: Path) -> None:
+    """Delta and Iceberg in one server; Delta's later batches go without MERGE; a load and its reconcile by name."""
+    warehouse = tmp_path / "warehouse"
+    with hive_metastore(tmp_path / "metastore", warehouse) as url:
+        iceberg = _catalog_options(type="hive", uri=url, warehouse=str(warehouse))
+        iceberg.append("--conf=spark.hadoop.iceberg.engine.hive.lock-enabled=false")
+        delta = [f"--conf=spark.hadoop.hive.metastore.uris={url}", "--conf=spark.sql.catalogImplementation=hive"]
+        delta.append(f"--conf=spark.sql.warehouse.dir={warehouse}")
+        full = [*delta, "--reader-features", "full"]
+        table = _follow(kafka, tmp_path, {"delta:spark_catalog.shop.orders": full, "iceberg:lake.ice.orders": iceberg})
+        assert _totals(_delta_rows(warehouse / "shop.db/orders")) == table
+        metadata = max((warehouse / "ice.db/orders/metadata").glob("*.metadata.json"))
+        assert _totals(iceberg_by_pyiceberg(str(metadata))) == table
+        rows = [[str(number), f"n{number}"] for number in range(5000)]
+        create = "CREATE TABLE `items` (`id` bigint PRIMARY KEY, `name` varchar(40))"
+        dump = write_dump(tmp_path / "dump", 463_299_738_777_157_634, create, rows, db="shop", table="items")
+        for words in (["load", "--source", dump, "--out"], ["reconcile", "--dump", dump, "--lake"]):
+            given = [*words, "delta:spark_catalog.{schema}.{table}", "--table", "shop.items", *delta]
+            with Job(given, tmp_path) as job:
+                assert job.wait() == 0, job.log
+        assert len(_delta_rows(warehouse / "shop.db/items")) == len(rows)
+
+
+def _delta_rows(folder: Path) -> list[dict[str, Any]]:
+    return query_duckdb("SELECT * FROM delta_scan(?)", [str(folder)], ("delta",))
+
+
+@pytest.mark.slow
+def test_glue(kafka: Broker, tmp_path: Path) -> None:
+    """AWS's catalog, and its tables in S3, by moto; Iceberg's own jar for AWS takes the place of Hadoop's driver."""
+    with s3_server() as (url, bucket):
+        options = _catalog_options(
+            type="glue", glue__endpoint=url, s3__endpoint=url, s3__path_style_access="true",
+            client__region=KEYS["AWS_REGION"], warehouse="s3://lake/warehouse",
+        )  # fmt: skip
+        options.append(f"--conf=spark.jars={jars('aws')[0]}")
+        table = _follow(kafka, tmp_path, {"iceberg:lake.shop.orders": options}, **KEYS)
+        with Job(["maintain", "--table-at", "iceberg:lake.shop.orders", *options], tmp_path, **KEYS) as job:
+            assert job.wait() == 0, job.log
+        read = {f"{of}.{name}": value for of in ("glue", "s3") for name, value in _READ.items()}
+        catalog = GlueCatalog("glue", **read, **{"glue.endpoint": url, "s3.endpoint": url})
+        found = catalog.load_table(("shop", "orders"))
+        assert found.metadata_location.startswith("s3://lake/warehouse/shop.db/orders/")
+        assert _totals(found.scan().to_arrow().to_pylist()) == table
+        assert bucket.keys("warehouse/shop.db/orders__tombstones/")
+
+
+_READ = {"region": "us-east-1", "access-key-id": "test", "secret-access-key": "test"}
