@@ -66,7 +66,7 @@ lock: ## pin all packages anew (needs uv; UPGRADE=1 takes the newest versions)
 	@command -v $(UV) >/dev/null || { echo "error: 'make lock' needs uv: install it, or name it with UV=/path/to/uv" >&2; exit 2; }
 	$(PIN) $(if $(UPGRADE),--upgrade) requirements/build.in -o requirements/build.txt
 	$(PIN) $(if $(UPGRADE),--upgrade) requirements/uv.in -o requirements/uv.txt
-	$(PIN) $(if $(UPGRADE),--upgrade) --extra service --extra spark --extra java --extra deltalake --extra dev pyproject.toml -o requirements/lock.txt
+	$(PIN) $(if $(UPGRADE),--upgrade) --extra service --extra spark --extra java --extra deltalake --extra openlineage --extra dev pyproject.toml -o requirements/lock.txt
 	sed -E '/^ +--hash/d; s/ \\$$//' requirements/lock.txt > requirements/.versions.txt
 	$(PIN) --extra service -c requirements/.versions.txt pyproject.toml -o requirements/service.txt
 	$(PIN) --extra spark --extra java -c requirements/.versions.txt pyproject.toml -o requirements/spark.txt

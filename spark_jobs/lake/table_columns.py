@@ -46,7 +46,7 @@ _ZONE = "bridge.time_zone"
 _RENAMED, NAME = "bridge.renamed", "bridge.name"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
-_PRIVATE = "bridge.private"
+PRIVATE = "bridge.private"
 """Table property: the private columns that it had at any time and what was done with them, as JSON."""
 _BETWEEN = "_bridge_renamed_"
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -155,7 +155,7 @@ class TableColumns:
             raise self.stopped(details)
         columns = [self._lake_column(c) for c in table.columns if not c.virtual]
         properties = {"bridge.table": str(self.settings.id), **_properties_of(self.settings, table, steps)}
-        properties |= {_PRIVATE: json.dumps(self.settings.private)} if self.settings.private else {}
+        properties |= {PRIVATE: json.dumps(self.settings.private)} if self.settings.private else {}
         self.lake_table.create([*columns, *self.kind.metadata], properties, *self._layout(table))
         return -1
 
@@ -210,8 +210,8 @@ class TableColumns:
         if steps and APPLIED not in properties and applied == 0 == steps[-1].commit_ts:
             self.lake_table.set_properties({APPLIED: "0"})
         private = self.settings.private and {**_private_of(properties), **self.settings.private}
-        wanted |= {_PRIVATE: json.dumps(private)} if private else {}
-        for name in (NAME, _ZONE, _PRIVATE):
+        wanted |= {PRIVATE: json.dumps(private)} if private else {}
+        for name in (NAME, _ZONE, PRIVATE):
             if name in wanted and properties.get(name) != wanted[name]:
                 self.lake_table.set_properties({name: wanted[name]})
         return max(forgotten)
@@ -523,7 +523,7 @@ def _properties_of(settings: TableSettings, table: Table, steps: Sequence[Schema
 
 
 def _private_of(properties: Mapping[str, str]) -> dict[str, str]:
-    private: dict[str, str] = json.loads(properties.get(_PRIVATE, "{}"))
+    private: dict[str, str] = json.loads(properties.get(PRIVATE, "{}"))
     return private
 
 

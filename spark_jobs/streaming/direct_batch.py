@@ -81,7 +81,7 @@ def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable, begin: Beg
     if any(row["kind"] in ("dead", "many") for row in rows):
         return None
     result = count_rows([row for row in rows if row["data"] is None], skips_fatal=False)
-    summary, merges, newest_ts = result.summary, list[tuple[DirectTable, LastChanges, int]](), -1
+    summary, merges, times = result.summary, list[tuple[DirectTable, LastChanges, int]](), list[int]()
 
     def merge(item: tuple[DirectTable, LastChanges, int]) -> None:
         (table, last, count), began = item, time.monotonic()
@@ -96,14 +96,16 @@ def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable, begin: Beg
             if id_ is None:
                 summary.skipped.update(changes.column("kind").to_pylist())
                 continue
-            if (newest := pc.max(changes.column("commit_ts")).as_py()) is None:
+            oldest_and_newest = pc.min_max(changes.column("commit_ts")).as_py()
+            if oldest_and_newest["max"] is None:
                 return None
-            newest_ts = max(newest_ts, newest)
+            times += oldest_and_newest.values()
             if (table := open_table(id_)) is None:
                 summary.skipped[OTHER_TABLE] += len(changes)
             else:
                 merges.append((table, table.last_of(changes), len(changes)))
-        with begin(result, newest_ts), ThreadPoolExecutor(job.at_once, "table") as pool:
+        result.commit_ts = (min(times), max(times)) if times else None
+        with begin(result, max(times, default=-1)), ThreadPoolExecutor(job.at_once, "table") as pool:
             list(pool.map(merge, merges))
     except REFUSALS:
         return None

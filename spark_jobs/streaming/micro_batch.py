@@ -174,7 +174,9 @@ class MicroBatchRunner:
     def _write(self, writer: RowsWriter, rows: DataFrame, batch: MicroBatch) -> None:
         if batch.ends_at < 0:  # no watermark of some partition yet: all waits
             return
-        count, newest_ts = rows.agg(F.count(F.lit(1)), F.max(_COMMIT_TS[self._form])).collect()[0]
+        commit_ts = _COMMIT_TS[self._form]
+        count, oldest_ts, newest_ts = rows.agg(F.count(F.lit(1)), F.min(commit_ts), F.max(commit_ts)).collect()[0]
+        batch.result.commit_ts = None if newest_ts is None else (oldest_ts, newest_ts)
         if count or self._tables is not None:
             self._definitions.forget_newest()
         with self._commit_facts(rows.sparkSession, batch, newest_ts):

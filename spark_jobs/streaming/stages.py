@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -30,14 +30,29 @@ from ticdc_bridge.spark_jobs.streaming.ddl_events import collect_ddl
 from ticdc_bridge.spark_jobs.streaming.pieces import Form, PieceBatches, error_of_row, pieces_type
 
 
+class WrittenTable(NamedTuple):
+    """A table of TiDB that a micro-batch merged. locations: its places in the lake. statements: its history. keys: that
+    were written.
+    """
+
+    id: TableId
+    locations: Sequence[str | None]
+    statements: Sequence[DdlText]
+    keys: int
+
+
 @dataclass
 class BatchResult:
-    """The result of one micro-batch: its counts, and the newest offset read of each partition."""
+    """The result of one micro-batch: its counts, and the newest offset read of each partition. commit_ts: of its oldest
+    and its newest change.
+    """
 
     summary: Summary = field(default_factory=Summary)
     offsets: dict[int, int] = field(default_factory=dict)
     watermarks: dict[int, int] = field(default_factory=dict)
     resolved: int | None = None
+    commit_ts: tuple[int, int] | None = None
+    written: list[WrittenTable] = field(default_factory=list)
 
 
 @dataclass

@@ -10,9 +10,9 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,12 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.clients.http import stop_requested
 from ticdc_bridge.clients.registry import HttpSchemas
+from ticdc_bridge.extras import missing_package
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.event import ms_to_tso
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient, topics_of_location
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import batch_line, print_summary, report_slow_steps, table_lines
@@ -43,6 +45,11 @@ from ticdc_bridge.spark_jobs.streaming.signals import GRACE, stop_on_signal
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 from ticdc_bridge.spark_jobs.streaming.stages import BatchResult
 
+if TYPE_CHECKING:
+    from ticdc_bridge.spark_jobs.streaming.openlineage import LineageRun
+
+_VECTORS = "spark.sql.iceberg.vectorization.enabled"
+"""Iceberg's vectorized reader keeps some memory of each column and file that it ever read (upstream issue 13937)."""
 _UNRESOLVED, _FAR = 600.0, ms_to_tso(600_000)
 _TABLE_FIELDS = ("current", "changelog", "versions")  # of a Job
 _PAUSE, _LONGEST = 1.0, 60.0
@@ -69,6 +76,7 @@ class StreamJob:
     metrics: str | None = None
     metrics_host: str = LOOPBACK
     lineage: str | None = None
+    openlineage: str | None = None
     job_name: str = ""
     patience: float = 600.0
     is_patient: bool = False
@@ -98,13 +106,27 @@ def run_stream(stream: StreamJob) -> int:
     source.check()
     spark = session_of(stream.job, stream.spark, stream.out, stream.dead)
     refuse_connect(spark)
-    running = _RunningStream(stream, source, spark, checkpoint, metrics)
-    running.run_until_stopped()
+    if spark.conf.get(_VECTORS, None) is None:
+        spark.conf.set(_VECTORS, "false")
+    with _lineage_run(stream) as lineage_run:
+        running = _RunningStream(stream, source, spark, checkpoint, metrics, lineage_run)
+        running.run_until_stopped()
     print_summary(stream.command, running.total, stream.table, stream.as_json)
     if running.interrupted:
         print("interrupted: the next start goes on from the checkpoint", file=sys.stderr)
         return 130
     return running.total.exit_code
+
+
+def _lineage_run(stream: StreamJob) -> AbstractContextManager[LineageRun | None]:
+    if stream.openlineage is None:
+        return nullcontext()
+    try:
+        from ticdc_bridge.spark_jobs.streaming.openlineage import LineageRun
+    except ModuleNotFoundError as error:
+        details = f"--openlineage: {missing_package(error, 'openlineage')}"
+        raise SetupError("USAGE", details=details) from error
+    return LineageRun(stream.openlineage, stream.job_name, stream.kafka.settings()["bootstrap.servers"])
 
 
 def refuse_connect(spark: SparkSession) -> None:
@@ -136,13 +158,14 @@ def _wait_for_kafka(stream: StreamJob, source: KafkaSource) -> None:
 
 class _RunningStream:
     def __init__(
-        self, stream: StreamJob, source: KafkaSource, spark: SparkSession, checkpoint: Checkpoint, metrics: JobMetrics
-    ) -> None:
+        self, stream: StreamJob, source: KafkaSource, spark: SparkSession, checkpoint: Checkpoint, metrics: JobMetrics,
+        lineage_run: LineageRun | None,
+    ) -> None:  # fmt: skip
         self._stream, self._source, self._spark, self._checkpoint = stream, source, spark, checkpoint
         job = _with_patience(stream.job, stream.patience)
         locations = stream.out, stream.dead, stream.kafka
         self._runner = MicroBatchRunner(spark, job, *locations, checkpoint, stream.table, stream.statements)
-        self._metrics = metrics
+        self._metrics, self._lineage_run = metrics, lineage_run
         self.total = Summary(set_aside=self._runner.set_aside)
         self._failed: BridgeError | None = None
         self._crashed: Exception | None = None
@@ -298,6 +321,8 @@ class _RunningStream:
         what = stream.job_name, stream.command, stream.source, stream.out, stream.job
         earlier, positions = self.total.errors, self._source.positions()
         lineage.post(stream.lineage, *what, summary, waiting, positions, dead_letter=stream.dead, errors_before=earlier)
+        if self._lineage_run is not None:
+            self._lineage_run.send_batch(self._spark, stream.job.merge or AUTO, number, outcome)
         self.total.merge(summary)
 
     def _stop(self, by: int) -> None:

@@ -1,5 +1,6 @@
 """The last stage of a micro-batch: its rows as messages, lines or rows of tables, or merged into tables of the lake."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -7,10 +8,12 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, lake_location
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.direct_merge import REFUSALS, DirectTable
+from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import TableProgress
 from ticdc_bridge.spark_jobs.streaming.consistent import ConsistentPoints
 from ticdc_bridge.spark_jobs.streaming.direct_batch import BeginMerge, merge_directly
@@ -19,7 +22,7 @@ from ticdc_bridge.spark_jobs.streaming.merge_batch import loaded_ts, merge_table
 from ticdc_bridge.spark_jobs.streaming.pieces import Form
 from ticdc_bridge.spark_jobs.streaming.row_owners import RowOwners
 from ticdc_bridge.spark_jobs.streaming.sinks import BatchSink, TableSink
-from ticdc_bridge.spark_jobs.streaming.stages import BatchResult, DefinitionLearner, MicroBatch
+from ticdc_bridge.spark_jobs.streaming.stages import BatchResult, DefinitionLearner, MicroBatch, WrittenTable
 from ticdc_bridge.spark_jobs.streaming.typed_batch import typed_rows
 
 _INPUT_ORDER = ("position", "number", "part")
@@ -83,7 +86,12 @@ class TableMerger:
         result = merge_directly(frame, job, lambda id_: table if id_ == name else None, begin)
         if result is not None:
             result.summary.tables.clear()
+            result.written = [self._written(job, statements, result.summary.out)]
         return result
+
+    def _written(self, job: Job, statements: Sequence[DdlText], keys: int) -> WrittenTable:
+        places = (str(self.location) if job.current else None, job.changelog, job.versions)
+        return WrittenTable(self.table, places, statements, keys)
 
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
         # A micro-batch has a session of its own: its views are not seen from another.
@@ -91,6 +99,7 @@ class TableMerger:
         owners, statements = RowOwners(batch.checkpoint, batch.number), self.definitions.history(batch.ends_at)
         job, summary = batch.job, batch.result.summary
         written = merge_table(session, job, self.table, self.location, changes, statements, summary, owners)
+        batch.result.written = [self._written(job, statements, written)]
         if self.points is not None:
             self.points.note(session, str(self.table), self.location, batch.ends_at)
         return written
@@ -115,6 +124,7 @@ class ManyTablesWriter:
         def open_table(id_: TableId) -> DirectTable | None:
             if (task := self.tables.task_of_name(id_)) is None:
                 return None
+            tasks.append(task)
             job, location = replace(batch.job, changelog=task.changelog, versions=task.versions), task.location
             table = open_directly(frame.sparkSession, job, task.id, lake_location(location), task.statements)
             if table.loaded_ts < task.needs:
@@ -123,8 +133,12 @@ class ManyTablesWriter:
 
         if not self.tables.tries_directly(self.definitions.history()):
             return None
+        tasks = list[TableTask]()
         result = merge_directly(frame, batch.job, open_table, begin_tables)
         self.tables.was_direct = result is not None
+        if result is not None:
+            keys = {progress.name: progress.out for progress in result.summary.tables}
+            result.written = [_written(task, keys[str(task.id)]) for task in tasks]
         return result
 
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
@@ -154,5 +168,10 @@ class ManyTablesWriter:
         statements = self.definitions.history(batch.ends_at) if job.merge else ()
         keep = None if self.points is None else self.points.keep
         done = self.tables.write(changes, batch.number, statements, summary, write_table, loaded_of, session, keep)
+        batch.result.written = [_written(task, task.out) for task in done]
         summary.tables = [TableProgress(str(task.id), task.rows, task.out, task.newest) for task in done]
         return sum(task.out for task in done)
+
+
+def _written(task: TableTask, keys: int) -> WrittenTable:
+    return WrittenTable(task.id, (task.location, task.changelog, task.versions), task.statements, keys)

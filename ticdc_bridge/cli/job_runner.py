@@ -86,7 +86,8 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
             args.command, job, args.source, args.out, location, kafka, str(args.checkpoint), trigger,
             table=table_of(table), most=args.max_per_batch, spark=settings, metrics=args.metrics,
             metrics_host=args.metrics_host, lineage=args.lineage, job_name=name,
-            patience=patience, is_patient=args.patience is not None, statements=tuple(statements), as_json=args.json,
+            openlineage=getattr(args, "openlineage", None), patience=patience, as_json=args.json,
+            is_patient=args.patience is not None, statements=tuple(statements),
         )  # fmt: skip
         return run_stream(stream)
     metrics.check(args.metrics)

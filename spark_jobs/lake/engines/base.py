@@ -65,6 +65,9 @@ class LakeTable(Protocol):
     def location(self) -> str:
         """As --out has it."""
 
+    def folder(self) -> str:
+        """Where its files are: a path of this machine, or a URL."""
+
     def exists(self) -> bool: ...
 
     def prepare(self) -> dict[str, str]:

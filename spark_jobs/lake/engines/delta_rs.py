@@ -78,6 +78,9 @@ class Deltalake:
     def column_type(self, kind: str) -> str:
         return kind
 
+    def folder(self) -> str:
+        return delta_files.absolute_path(self.path)
+
     def exists(self) -> bool:
         from deltalake import DeltaTable
 

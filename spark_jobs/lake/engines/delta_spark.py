@@ -62,7 +62,7 @@ class SparkDelta(SqlTable):
         if "://" in self.path or is_connect(self.spark):
             return None
         if is_catalog_name(self.path):
-            folder = str(self._details()["location"]) if self.exists() else ""
+            folder = self.folder() if self.exists() else ""
             return folder.removeprefix("file:") if folder.startswith("file:/") else None
         hadoop: Any = self.spark.sparkContext._jsc.hadoopConfiguration()
         is_here = str(hadoop.get("fs.defaultFS", "file:")).startswith("file:")
@@ -75,6 +75,11 @@ class SparkDelta(SqlTable):
     @property
     def _at(self) -> tuple[SparkSession, str, str]:
         return self.spark, self.path, self._sql_name
+
+    def folder(self) -> str:
+        if is_catalog_name(self.path):
+            return str(self._details()["location"])
+        return delta_files.absolute_path(self.path)
 
     def exists(self) -> bool:
         return delta_files.exists(self.spark, self.path)
@@ -150,7 +155,7 @@ class SparkDelta(SqlTable):
         is_managed = any(feature.startswith("catalog") for feature in details["tableFeatures"] or ())
         if is_connect(self.spark) or is_mapped or is_managed or details["partitionColumns"]:
             return False
-        folder = details["location"] if is_catalog_name(self.path) else delta_files.absolute_path(self.path)
+        folder = self.folder()
         added = delta_files.copy_into(folder.removeprefix("file:"), files)
         if added is not None:
             jvm: Any = self.spark._jvm

@@ -80,6 +80,9 @@ class SparkIceberg(SqlTable):
         return ".".join(map(quote_name, split_table_name(self.name)))
 
     # ---- what is there
+    def folder(self) -> str:
+        return self.properties()["location"]
+
     def exists(self) -> bool:
         return self.spark.catalog.tableExists(self._sql_name)
 

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from ticdc_bridge.cli import job_options
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.options import INPUT, OUTPUT, option
+from ticdc_bridge.cli.options import INPUT, OUTPUT, REPORTS, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
 COMMAND_CLASS: Final = JobFileCommand
@@ -73,6 +73,11 @@ class Merge(job_options.TableSelection, job_options.PrivacyOptions, job_options.
     )  # fmt: skip
     on_partition_drop: Literal["remove", "keep"] = job_options.ON_PARTITION_DROP
     types: Literal["exact", "typed"] = job_options.TYPES
+    openlineage: str | None = option(
+        REPORTS, "NAMESPACE",
+        "Send an OpenLineage event for each micro-batch of a stream, as a job of this namespace. Its client is "
+        "configured by OPENLINEAGE_URL or openlineage.yml.",
+    )  # fmt: skip
     spark: bool = option(None, None, "merge always runs in Spark.", "--spark", default=False, hidden=True)
     master: str | None = job_options.MASTER
 
@@ -101,6 +106,8 @@ class Merge(job_options.TableSelection, job_options.PrivacyOptions, job_options.
         if self.order == "offset" and (self.versions or any(entry.versions for entry in self.outputs)):
             details = "--versions needs the changes' commit_ts: it can't be given with --order offset"
             raise SetupError("USAGE", details=details)
+        if self.openlineage and not self.stream:
+            raise SetupError("USAGE", details="--openlineage goes with --stream")
         self._check_consistent(outputs)
         self.out = next(iter(outputs.values()))
         chosen = choose_tables(self)
