@@ -9,7 +9,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.craft import layout as wire
 from ticdc_bridge.schemas.formats.craft import values as cell_values
-from ticdc_bridge.schemas.formats.definitions import by_definition, join_definition
+from ticdc_bridge.schemas.formats.definitions import HANDLE_KEY, by_definition, join_definition
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
@@ -146,7 +146,7 @@ def _compile(
     key_only = False
     if new is None and old is not None:
         names = {c.name for c in table.columns if not c.virtual}
-        key_only = all(flags & wire.HANDLE_KEY for flags in old.flags) and (version is None or names > set(old.names))
+        key_only = all(flags & HANDLE_KEY for flags in old.flags) and (version is None or names > set(old.names))
     readers = {name: cell_values.reader(by_name[name], *kind) for name, kind in sent.items()}
     types = {name: list(kind) for name, kind in sent.items() if cell_values.type_of(by_name[name]) != kind}
     return _Layout(table, version, readers, frozenset(numbers), types, key_only, mismatch)

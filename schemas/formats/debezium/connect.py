@@ -262,8 +262,7 @@ def _float(to: ConnectForm, text: str, _flag: Flag) -> float:
 
 def _decimal(to: ConnectForm, text: str, flag: Flag) -> Any:
     if to.connect == "string":
-        values.decimal_check(to.column.length, to.column.scale)(text)
-        return text
+        return values.decimal_check(to.column.length, to.column.scale)(text)
     values.check_decimal(text)
     if to.connect == "bytes":
         assert to.column.length is not None

@@ -20,11 +20,7 @@ from ticdc_bridge.schemas.model.types import Kind
 
 _FORMATS = ("open", "open-tiflow")
 _OVERHEAD, _PAIR, _VERSION = 36, 16, 8  # bytes by which TiCDC counts a record, an event's lengths and the version
-_COMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    "none": lambda data: data,
-    "snappy": compression.snap,
-    "lz4": compression.lz4,
-}
+_COMPRESS: dict[str, Callable[[bytes], bytes]] = {"none": bytes, "snappy": compression.snap, "lz4": compression.lz4}
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,9 +110,7 @@ def _read_timestamp(column: Column, text: str, zone: str) -> tuple[str, str]:
         return stored, ""
     offset = _offset(match["zone"]) if match["zone"] else match["region"]
     shifted, twice = values.shift_zone(stored, offset or zone, "UTC")
-    if not offset:
-        return shifted, ZONE_ASSUMED
-    return shifted, "timestamp_fold" if twice else ""
+    return shifted, ("timestamp_fold" if twice else "") if offset else ZONE_ASSUMED
 
 
 def _read_time(column: Column, text: str, _zone: str) -> tuple[str, str]:
@@ -192,9 +190,7 @@ def _text_only(column: Column, read_text: Read, value: Any) -> tuple[Value, str]
 
 def _text_or(read_text: Read, by_name: Read, end: str, value: Any) -> tuple[Value, str]:
     """Without schema: text is a custom converter's, but for that which ends as the connector's own does."""
-    if type(value) is not str or (end and value.endswith(end)):
-        return by_name(value)
-    return read_text(value)
+    return by_name(value) if type(value) is not str or (end and value.endswith(end)) else read_text(value)
 
 
 def _temporal_text(column: Column, zone: str, value: Any) -> tuple[Value, str]:
@@ -366,8 +362,7 @@ def _integer(column: Column, connect: str, value: Any) -> tuple[Value, str]:
     if isinstance(value, Number) or connect.startswith("int") or not column.is_unsigned64 or is_text:
         return fields.reader(column)(value)
     number = int.from_bytes(_data(value), "big", signed=True)  # bigint.unsigned.handling.mode=precise
-    values.check_range(number, column.type.bits, column.unsigned)
-    return str(number), ""
+    return str(values.check_range(number, column.type.bits, column.unsigned)), ""
 
 
 def _boolean(column: Column, value: Any) -> tuple[Value, str]:
