@@ -127,9 +127,7 @@ def _default(column: Column, typed: bool) -> str:
         return f" DEFAULT {default}{digits}"
     if column.default_is_expr or (column.type.kind in _TIMES and default.upper() == "CURRENT_DATE"):
         return f" DEFAULT ({default})"
-    if column.type.kind is Kind.BIT:
-        return f" DEFAULT {default}"
-    return f" DEFAULT '{_escape(default)}'"
+    return f" DEFAULT {default}" if column.type.kind is Kind.BIT else f" DEFAULT '{_escape(default)}'"
 
 
 def _escape(text: str) -> str:
