@@ -5,16 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from ticdc_bridge.schemas.model.errors import Hint, LossyError, SetupError, WireError
-from ticdc_bridge.schemas.model.event import (
-    MAX_TSO,
-    DdlEvent,
-    Event,
-    Message,
-    Row,
-    RowChange,
-    ms_to_tso,
-    tso_physical_ms,
-)
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, ms_to_tso
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import ClaimChecks, SchemaId, SchemaSource, TableSource
 from ticdc_bridge.schemas.model.table import TableId, TableVersion
@@ -211,7 +202,7 @@ def commit_ts_of(event: RowChange | DdlEvent) -> int | None:
     source = event.extra.get("source", {"ts_ms": event.extra.get("es")})
     if isinstance(source, dict):
         ms, pos, row = (source.get(name) for name in ("ts_ms", "pos", "row"))
-        if isinstance(ms, int) and 0 < ms <= tso_physical_ms(MAX_TSO):
+        if isinstance(ms, int) and 0 < ms_to_tso(ms) <= MAX_TSO:
             offset = sum(n for n in (pos, row) if isinstance(n, int)) % ms_to_tso(1)
             return _made_commit_ts(event, ms_to_tso(ms) | offset)
     return None

@@ -119,10 +119,8 @@ def _unframe_by_header(data: bytes, field: str, headers: Headers) -> FramedBody 
                 raise WireError("MALFORMED", where=field, details=f"the header {name} {error}") from error
     others = [name for name in values if name in [f"{_APICURIO}{field}.{other}" for other in _UNREAD_HEADERS]]
     if others and data[:1] not in (b"\x00", b"\x03"):
-        details = (
-            f"the header {others[0]} names its schema, and only {_APICURIO}{field}.globalId and .contentId are read"
-        )
-        raise WireError("NOT_FRAMED", where=field, details=details)
+        known = f"only {_APICURIO}{field}.globalId and .contentId are read"
+        raise WireError("NOT_FRAMED", where=field, details=f"the header {others[0]} names its schema, and {known}")
     return None
 
 

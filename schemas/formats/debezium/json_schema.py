@@ -141,9 +141,7 @@ def connect_type(column: Column) -> tuple[str, str, dict[str, str]]:
     row, kind = column.type, column.type.kind
     connect = (row.connect_unsigned if column.unsigned else "") or row.connect
     if kind is Kind.BIT:
-        if column.length == 1:
-            return "boolean", "", {}
-        return connect, row.semantic, {"length": str(column.length)}
+        return ("boolean", "", {}) if column.length == 1 else (connect, row.semantic, {"length": str(column.length)})
     if kind is Kind.ENUM:
         return connect, row.semantic, {"allowed": values.join_allowed(column.elements)}
     if kind is Kind.SET:

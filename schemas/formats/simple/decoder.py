@@ -118,9 +118,7 @@ def _scale(kind: Kind, length: int | None, decimal: int | None) -> int | None:
 def _default(column: Column, default_text: str, avro: bool) -> Value:
     if column.type.kind is Kind.BIT and not avro:
         return values.integer(default_text).to_bytes(values.bit_size(column.length or 64), "big")
-    if column.type.kind in BYTES:
-        return default_text.encode("utf-8", "surrogateescape")
-    return default_text
+    return default_text.encode("utf-8", "surrogateescape") if column.type.kind in BYTES else default_text
 
 
 def _index(listed: Any) -> tuple[Index, str, bool]:
@@ -321,9 +319,7 @@ def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
         check_size(data, "value")
     else:
         data = inflated(data, _OTHER_THAN)
-    if data[:1] == _AVRO:
-        return avro.read(data), False, True
-    return *json_object(data, _OTHER_THAN), False
+    return (avro.read(data), False, True) if data[:1] == _AVRO else (*json_object(data, _OTHER_THAN), False)
 
 
 _FIELDS = frozenset(

@@ -249,8 +249,7 @@ class ConnectorEncoder:
         """
         if column.default_is_expr or is_clock(column.default) or column.type.kind is Kind.TIMESTAMP:
             return None
-        connect = publish.connect_type(column, self._options)[:2]
-        form = ConnectForm(column, *connect, lossy=False, **settings)
+        form = ConnectForm(column, *publish.connect_type(column, self._options)[:2], lossy=False, **settings)
         try:
             value = plain_writer(form)(column.default)
         except (WireError, ValueError, TypeError, AttributeError):
