@@ -88,8 +88,7 @@ def unquote(text: str) -> bytes:
 
 def _unescape_match(match: re.Match[bytes]) -> bytes:
     escape = match[0]
-    char = _UNQUOTED.get(escape)
-    if char is not None:
+    if (char := _UNQUOTED.get(escape)) is not None:
         return char
     kind = escape[1:2]
     if kind in (b"x", b"u", b"U"):

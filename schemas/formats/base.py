@@ -28,8 +28,7 @@ class Context:
     def table_by_option(self, topic: str | None) -> TableId | None:
         """The table of a row that does not say whose it is, by the options; None where they do not say."""
         if self.options.table:
-            names = self.options.table.partition(".")
-            return TableId(names[0], names[2])
+            return TableId(*self.options.table.partition(".")[::2])
         return table_of_name(topic) if self.options.table_from_topic and topic else None
 
 
@@ -214,8 +213,7 @@ def required_commit_ts(event: RowChange | DdlEvent, origin: Message, options: Op
     None without a timestamp. LossyError for a row's delete with on_lossy=error: rows beside it may have commit_ts of
     their own (TiCDC's Avro), and Kafka's time can lie after that of an insert which follows. Not where it is `untimed`.
     """
-    commit_ts = commit_ts_of(event)
-    if commit_ts is not None:
+    if (commit_ts := commit_ts_of(event)) is not None:
         return commit_ts
     if isinstance(event, RowChange) and event.op == "d" and not event.untimed and options.on_lossy == "error":
         details = (

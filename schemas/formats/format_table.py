@@ -41,8 +41,7 @@ FORMATS: dict[str, Format] = {
                protocols=("canal-json",)),
     )
 }  # fmt: skip
-for _name, _format in plugins("ticdc_bridge.formats", FORMATS).items():
-    FORMATS[_name] = _format.load()
+FORMATS |= {name: entry.load() for name, entry in plugins("ticdc_bridge.formats", FORMATS).items()}
 
 PROTOCOLS: dict[str, str] = {protocol: row.name for row in FORMATS.values() for protocol in row.protocols}
 """TiCDC's name of a protocol → the format."""

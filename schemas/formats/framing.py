@@ -111,8 +111,7 @@ def _unframe_by_header(data: bytes, field: str, headers: Headers) -> FramedBody 
         details = f"the header {encoding_header} says {said}: only BINARY is read (apicurio.avro.encoding)"
         raise WireError("UNSUPPORTED_SCHEMA", where=field, details=details)
     for name, read in _ID_HEADERS[field]:
-        value = values.get(name)
-        if value is not None:
+        if (value := values.get(name)) is not None:
             try:
                 return read(value), data, 0, f"{field} (header {name})"
             except ValueError as error:

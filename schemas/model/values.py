@@ -408,8 +408,7 @@ def _clock_text(micros: int, fsp: int) -> str:
 @lru_cache(maxsize=64)
 def zone(name: str) -> tzinfo:
     """A time zone by IANA name, or a fixed offset such as +08:00. ValueError when there is no such zone."""
-    match = _OFFSET.match(name)
-    if match:
+    if match := _OFFSET.match(name):
         offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
         return timezone(-offset if match[1] == "-" else offset)
     if name.upper() in ("UTC", "Z"):

@@ -221,8 +221,7 @@ class Cursor:
             if self.token.kind == lexer.END:
                 self.fail(")")
             upper = self.advance().upper
-            if upper:
-                depth += (upper == "(") - (upper == ")")
+            depth += (upper == "(") - (upper == ")")
 
     def skip_expression(self, *ends: str) -> None:
         """Reads an expression whatever is in it: up to a comma or a closing parenthesis of its own level, or an end."""

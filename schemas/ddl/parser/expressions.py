@@ -27,11 +27,9 @@ _WITHOUT_PARENTHESES = {
     "LOCALTIME": "localtime()", "LOCALTIMESTAMP": "localtimestamp()", "CURRENT_USER": "current_user()",
     "UTC_TIMESTAMP": "utc_timestamp()", "UTC_DATE": "utc_date()", "UTC_TIME": "utc_time()",
 }  # fmt: skip
-_SAME_CHARSETS = {"utf8mb3": "utf8"}
 _UNIT_FIRST = frozenset(("TIMESTAMPDIFF", "TIMESTAMPADD"))
 _FORMATS = frozenset(("DATE", "DATETIME", "TIME", "TIMESTAMP"))
 _STORED_NAMES = {"char": "char_func", "insert": "insert_func"}
-_COMMA = (",",)
 _BETWEEN_ARGUMENTS = dict.fromkeys(("SUBSTRING", "SUBSTR", "MID"), (",", "FROM", "FOR"))
 _RESERVED_FUNCTIONS = frozenset(
     (*"IF LEFT RIGHT REPLACE REPEAT MOD CHAR INSERT INTERVAL DATABASE CURRENT_ROLE".split(), *_WITHOUT_PARENTHESES)
@@ -127,13 +125,12 @@ def _is_call(c: Cursor) -> bool:
     """True if INTERVAL ( … ) is the function: a comma follows its first argument, a unit of time an interval."""
     if c.peek().upper != "(":
         return False
-    at, depth = c.at + 1, 0
-    while at < len(c.all):
+    depth = 0
+    for at in range(c.at + 1, len(c.all)):
         upper = c.all[at].upper
         depth += (upper == "(") - (upper == ")")
         if not depth:
             return c.all[min(at + 1, len(c.all) - 1)].upper not in literals.UNITS
-        at += 1
     return False
 
 
@@ -195,7 +192,7 @@ def _word(c: Cursor) -> str:
         if next_.kind == BITS:
             c.advance()  # TiDB prints no introducer of bits (upstream `pkg/types/parser_driver/value_expr.go`)
             return atom(c)
-        return literals.text_literal(c.literal(), _SAME_CHARSETS.get(charset, charset))
+        return literals.text_literal(c.literal(), "utf8" if charset == "utf8mb3" else charset)
     if c.accept("ROW", "("):
         return f"row({_list(c, ',')})"
     if c.accept("CASE"):
@@ -234,7 +231,7 @@ def _call(c: Cursor) -> str:
     if c.accept(")"):
         return f"{name}()"
     out = [_argument(c)]
-    while c.accept_any(*_BETWEEN_ARGUMENTS.get(upper, _COMMA)):
+    while c.accept_any(*_BETWEEN_ARGUMENTS.get(upper, (",",))):
         out.append(_argument(c))
     if upper == "CHAR":
         out.append(f"'{c.word_or_text('a character set').lower()}'" if c.accept("USING") else "null")

@@ -86,8 +86,7 @@ def index_columns(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], t
     while True:
         lengths.append(None)
         if c.upper == "(":
-            text = c.attempt(lambda c: c.in_parentheses(expression))
-            if text is None:
+            if (text := c.attempt(lambda c: c.in_parentheses(expression))) is None:
                 c.skip_parentheses()
             else:
                 texts.append(text)

@@ -280,8 +280,7 @@ class AvroDecoder:
     ) -> RowChange:  # fmt: skip
         op, commit_ts, before, after = change
         keys = tuple(c.name for c in key.columns) if key else ()
-        strange = [name for name in keys if all(name != c.name for c in record.columns)]
-        if strange:
+        if strange := [name for name in keys if all(name != c.name for c in record.columns)]:
             raise WireError("MALFORMED", where="key", details=f"it has column {strange[0]!r}, the row does not")
         version, mismatch = self._definitions.find(record, commit_ts, keys)
         names, twice = names_of_columns(c.name for c in version.table.columns if not c.virtual) if version else ({}, ())

@@ -68,13 +68,9 @@ class CraftDecoder:
         raw: dict[str, Any] = {}
         before = None if row_event.old is None else _read(data, row_event.old, layout, flags, raw, "before")
         after = None if row_event.new is None else _read(data, row_event.new, layout, flags, raw, "after")
-        extra: dict[str, Any] = {}
+        extra: dict[str, Any] = {name: value for name, value in (("types", layout.types), ("raw", raw)) if value}
         if row_event.partition != wire.NO_PARTITION:
-            extra["partition"] = row_event.partition
-        if layout.types:
-            extra["types"] = layout.types
-        if raw:
-            extra["raw"] = raw
+            extra = {"partition": row_event.partition, **extra}
         event = RowChange(
             "craft", layout.table, "d" if after is None else "c" if before is None else "u", row_event.commit_ts,
             before, after, layout.table.handle_key, self._context.options.time_zone,

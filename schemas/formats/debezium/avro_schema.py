@@ -122,8 +122,7 @@ def _type(schema: Mapping[str, Any], seen_names: set[str]) -> Any:
     namespace, _, short = name.rpartition(".")
     version = {"connect.version": schema["version"]} if "version" in schema else {}
     fields = _fields(schema["fields"], name, seen_names)
-    record = {"connect.name": name, **version, "fields": fields, "name": short, "namespace": namespace}
-    return {**record, "type": "record"}
+    return {"connect.name": name, **version, "fields": fields, "name": short, "namespace": namespace, "type": "record"}
 
 
 def _primitive(schema: Mapping[str, Any], kind: str, name: str) -> Any:

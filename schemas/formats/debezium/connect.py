@@ -107,9 +107,8 @@ def connect_schema(of: SchemaType, field: SchemaField | None = None) -> dict[str
     if "connect.version" in props:
         out["version"] = props["connect.version"]
     if "connect.parameters" in props:
-        out["parameters"] = {
-            _attribute_text(k): _attribute_text(v) for k, v in dict(props["connect.parameters"]).items()
-        }
+        parameters = dict(props["connect.parameters"]).items()
+        out["parameters"] = {_attribute_text(k): _attribute_text(v) for k, v in parameters}
     if field is not None:
         out["field"] = field.label
         if "tidb_type" in field.props:

@@ -261,8 +261,7 @@ def compile_plan(
 
     WireError TYPE_UNKNOWN for a column that can't be written or described for certain.
     """
-    sized = (replace(c, scale=scales[c.name]) if c.name in scales else c for c in table.columns)
-    table = Table(table.id, tuple(sized))
+    table = Table(table.id, tuple(replace(c, scale=scales.get(c.name, c.scale)) for c in table.columns))
     columns = tuple(_cells(table, options, same_format))
     source = source_block(table.id, cluster_id, options)
     ends: dict[Any, Any] = {Slot.MORE: None} if more else {}
@@ -593,8 +592,7 @@ class DebeziumAvroEncoder:
         return replace(origin, key=key, value=plan.value.frame_value(value))
 
     def _plan(self, table: Table, topic: str, cluster_id: str) -> _Plan:
-        entry = self._plans.get((topic, id(table), cluster_id))
-        if entry is not None:
+        if (entry := self._plans.get((topic, id(table), cluster_id))) is not None:
             return entry[1]
         texts = avro_publish.row_schemas(table, self._options, cluster_id)
         columns = tuple(c for c in table.columns if not c.virtual)

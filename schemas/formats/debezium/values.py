@@ -160,6 +160,14 @@ def json_string(value: Any) -> str:
     return value
 
 
+def utc_text(value: Any) -> str:
+    """A date or time in UTC, as a JSON string that ends in Z: without that. ValueError for anything else."""
+    text = json_string(value)
+    if not text.endswith("Z"):
+        raise ValueError(f"{text[:40]!r} is not in UTC")
+    return text[:-1]
+
+
 def shown(value: Any) -> str:
     """A value of a payload as an error shows it: the JSON that the message has, cut."""
     return f"{len(value)} bytes" if isinstance(value, bytes) else json_exact.dump(value)[:60]
@@ -241,12 +249,9 @@ def _datetime(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _timestamp(column: Column, value: Any) -> tuple[Value, str]:
-    text = json_string(value)
-    if text == EPOCH_TIMESTAMP:  # no TIMESTAMP is that early: it stands for the zero value
+    if value == EPOCH_TIMESTAMP:  # no TIMESTAMP is that early: it stands for the zero value
         return values.ZERO_TIMESTAMP + ("." + "0" * column.scale if column.scale else ""), ""
-    if not text.endswith("Z"):
-        raise ValueError(f"{text[:40]!r} is not in UTC")
-    plain = text[:-1].replace("T", " ")
+    plain = utc_text(value).replace("T", " ")
     values.micros_of_datetime(plain)
     return plain, ""
 

@@ -141,6 +141,5 @@ def check_known(column: Column, folded: bool) -> None:
     folded: the type comes from a TiCDC Avro schema, which has one name for several types.
     """
     vague = "" if column.type.kind in _BY_NUMBER else column.vague
-    could_be = vague or (_FOLDS.get(column.type.name, "") if folded else "")
-    if could_be:
+    if could_be := vague or (_FOLDS.get(column.type.name, "") if folded else ""):
         raise unknown_type_error(column, could_be)

@@ -282,8 +282,7 @@ class SimpleDecoder:
         if entry is None:
             columns = (Column(utf8(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names)
             return _KnownTable(Table(id_, tuple(columns)), mismatch=mismatch)
-        strange = next((n for n in names if n not in entry.table.by_name), None)
-        if strange is not None:
+        if (strange := next((n for n in names if n not in entry.table.by_name), None)) is not None:
             raise ValueError(f"column {strange[:80]!r} is not in schema version {version}")
         if key_only or len(names) == len(entry.table.columns):
             return replace(entry, mismatch=mismatch) if mismatch else entry
@@ -331,8 +330,7 @@ _FIELDS = frozenset(
 def _extra(body: Mapping[str, Any], version: int) -> dict[str, Any]:
     extra: dict[str, Any] = {"schema_version": version, "table_id": parse_integer(body["tableID"], "tableID")}
     extra |= other_fields(message=(body, _FIELDS))
-    checksum = body.get("checksum")
-    if checksum is not None:
+    if (checksum := body.get("checksum")) is not None:
         extra["checksum"] = {
             "version": parse_integer(checksum["version"], "checksum version"),
             "corrupted": boolean(checksum["corrupted"], "corrupted"),

@@ -70,7 +70,6 @@ class MessageKey(NamedTuple):
         return table_of_name(name.removesuffix(".Key")) if isinstance(name, str) and name.endswith(".Key") else None
 
 
-NO_KEY = MessageKey(False, {})
 OPAQUE_KEY = MessageKey(True, {})
 
 
@@ -488,7 +487,7 @@ class DebeziumMysqlDecoder:
         """A message's key; one of another converter says nothing. WireError for one that is damaged."""
         data = message.key
         if data is None:
-            return NO_KEY
+            return MessageKey(False, {})
         if data[:1] in _FRAMES or (message.headers and names_schema(message.headers, "key")):
             try:
                 return message_key(*self._read(message, "key", data))
@@ -510,8 +509,7 @@ class DebeziumMysqlDecoder:
     # ------------------------------------------------------------------------------ bytes → payload
     def _read(self, message: Message, where: str, data: bytes) -> _Payload:
         if data[:1] in _FRAMES or (message.headers and names_schema(message.headers, where)):
-            avro = self._read_framed(message, where, data)
-            if avro is not None:
+            if (avro := self._read_framed(message, where, data)) is not None:
                 return avro
             data = json_body(data)
         check_size(data, where)
@@ -548,8 +546,7 @@ class DebeziumMysqlDecoder:
 
         Kafka's JsonConverter writes the schema first: it is looked up by its text, and parsed once.
         """
-        entry = self._recent.find(text)
-        if entry is not None:
+        if (entry := self._recent.find(text)) is not None:
             head, schema = entry
             payload, end = json_exact.decode_from(text, len(head))
             if text[end:].strip(" \t\r\n") != "}":

@@ -5,7 +5,6 @@ Only NOT NULL columns have their defaults here: Connect's converters put a defau
 """
 
 import base64
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -365,7 +364,7 @@ _LOGICAL_TYPES = {
 
 def avro_text(schema: Mapping[str, Any]) -> str:
     """Schema text of a struct. WireError MALFORMED where two fields get one name."""
-    return json.dumps(_AvroSchema().type({**schema, "type": "struct"}, ""), ensure_ascii=False, separators=(",", ":"))
+    return json_exact.compact_json(_AvroSchema().type({**schema, "type": "struct"}, ""))
 
 
 class _AvroSchema:
