@@ -184,10 +184,6 @@ def _base64(data: bytes) -> str:
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
-def _pattern(data: bytes) -> str:
-    return next((what for pattern, what in _PATTERNS if pattern.match(data)), "")
-
-
 def is_open_value(data: bytes) -> bool:
     """True if bytes are values of the Open Protocol from the first to the last: a length of eight bytes, then JSON."""
     pos = 0
@@ -208,9 +204,8 @@ def _confluent(data: bytes) -> str:
         return ""
     if data[5:6] == b"{":
         return "JSON behind a schema id (0x00 and four bytes), as a JSON Schema converter writes it"
-    return (
-        f"framed with schema id {int.from_bytes(data[1:5], 'big')} (Avro or Protobuf): choose an Avro format, or auto"
-    )
+    schema_id = int.from_bytes(data[1:5], "big")
+    return f"framed with schema id {schema_id} (Avro or Protobuf): choose an Avro format, or auto"
 
 
 def _text(data: bytes) -> str:
@@ -241,5 +236,6 @@ def _protobuf(data: bytes) -> str:
 
 
 _RECOGNISERS: tuple[Callable[[bytes], str], ...] = (
-    _zlib, _json_document, _pattern, _base64, _ticdc, _confluent, _protobuf, _text,
+    _zlib, _json_document, lambda data: next((what for pattern, what in _PATTERNS if pattern.match(data)), ""), _base64,
+    _ticdc, _confluent, _protobuf, _text,
 )  # fmt: skip

@@ -88,8 +88,7 @@ def unquote(text: str) -> bytes:
 
 def _unescape_match(match: re.Match[bytes]) -> bytes:
     escape = match[0]
-    char = _UNQUOTED.get(escape)
-    if char is not None:
+    if (char := _UNQUOTED.get(escape)) is not None:
         return char
     kind = escape[1:2]
     if kind in (b"x", b"u", b"U"):
@@ -127,9 +126,7 @@ def _quote_char(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-_GO_JSON_HTML = str.maketrans(
-    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-)
+_GO_JSON_HTML = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
 def go_json(value: Any) -> str:

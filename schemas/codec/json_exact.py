@@ -36,9 +36,7 @@ def _constant(text: str) -> None:
 
 
 def _decoder(hook: Callable[[list[tuple[str, Any]]], Any], number: Callable[[str], Number]) -> json.JSONDecoder:
-    return json.JSONDecoder(
-        object_pairs_hook=hook, parse_float=number, parse_int=number, parse_constant=_constant, strict=True
-    )
+    return json.JSONDecoder(object_pairs_hook=hook, parse_float=number, parse_int=number, parse_constant=_constant)
 
 
 _SHORT: dict[str, Number] = {}
@@ -212,6 +210,7 @@ def decode_pairs(text: str) -> Any:
 # ---- Where the members of a JSON document stand in its text.
 
 _SPACE = " \t\r\n"
+_KINDS = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}
 
 
 def _skip(text: str, pos: int) -> int:
@@ -258,10 +257,7 @@ def find(text: str, path: tuple[str | int, ...]) -> int | None:
 
 def kind_of(text: str, start: int) -> str:
     """ "string", "number", "object", … of the value at `start`."""
-    first = text[start : start + 1]
-    return {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}.get(
-        first, "number"
-    )
+    return _KINDS.get(text[start : start + 1], "number")
 
 
 # ---- What a JSON object is that a format does not read: its fields say it.
@@ -321,9 +317,7 @@ JSON_FORMS: tuple[JsonForm, ...] = (
 
 def json_form(body: Any) -> JsonForm | None:
     """The kind of an object; None for any other value, and for an object that nothing tells."""
-    if not isinstance(body, Mapping):
-        return None
-    return next((form for form in JSON_FORMS if form.matches(body)), None)
+    return next((form for form in JSON_FORMS if form.matches(body)), None) if isinstance(body, Mapping) else None
 
 
 def name_other_form(body: Any, format_: str) -> str:

@@ -63,12 +63,6 @@ def _decimal(column: Column, text: str) -> tuple[Value, str]:
     return text, ""
 
 
-def _bit(column: Column, text: str) -> tuple[Value, str]:
-    number = values.integer(text, column.length or 64, unsigned=True)
-    size = values.bit_size(column.length) if column.length else max(1, values.bit_size(number.bit_length()))
-    return number.to_bytes(size, "big"), ""
-
-
 def _enum(column: Column, text: str) -> tuple[Value, str]:
     number = values.integer(text, 64, unsigned=True)
     if not column.elements:
@@ -97,7 +91,7 @@ _READERS: dict[Kind, Callable[[Column, str], tuple[Value, str]]] = {
     Kind.FLOAT: lambda _column, text: (values.float_text(values.as_float32(_real(text))), ""),
     Kind.DOUBLE: lambda _column, text: (values.double_text(_real(text)), ""),
     Kind.DECIMAL: _decimal,
-    Kind.BIT: _bit,
+    Kind.BIT: lambda column, text: (values.bit_bytes(text, column.length), ""),
     Kind.ENUM: _enum,
     Kind.SET: _set,
     Kind.BINARY: _binary,

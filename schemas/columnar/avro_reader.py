@@ -89,9 +89,8 @@ class ShapeCache:
         return entry[1]
 
     def _make_shape(self, kind: RecordPair, version: TableVersion | None) -> tuple[RowShape, Any] | None:
-        names, twice = (
-            names_of_columns(c.name for c in version.table.columns if not c.virtual) if version else ({}, frozenset())
-        )
+        defined = version.table.columns if version else ()
+        names, twice = names_of_columns(c.name for c in defined if not c.virtual)
         if not twice.isdisjoint(kind.names):
             return None  # the decoder says why
         if version is not None and all(name in names for name in kind.keys):
@@ -182,9 +181,7 @@ class CompiledSchemas:
 
     def record(self, text: str, where: str) -> RecordReader:
         """As `compile_record`, which raises."""
-        if (text, where) not in self._records:
-            self._records[text, where] = compile_record(text, where)
-        return self._records[text, where]
+        return self._records.find((text, where), lambda: compile_record(text, where))
 
     def program(self, text: str, where: str, schema_id: int) -> RecordSteps | None:
         """None for a schema that only the decoder reads."""
@@ -363,8 +360,7 @@ def _run(
     most = freeze(np.array([(p.cells, p.text) for p in programs], np.int64).reshape(-1, 2))
     rooms = [kernel.room(field, most) for field in (value, key)]
     count, cells, text = len(value.program), sum(room[0] for room in rooms), sum(room[1] for room in rooms)
-    numbers = [np.empty(count, np.int64) for _ in range(6)]
-    message, commit_ts, after, before, of_value, of_key = numbers
+    message, commit_ts, after, before, of_value, of_key = (np.empty(count, np.int64) for _ in range(6))
     rows = kernel.ReadRows(
         message, commit_ts, np.empty(count, np.uint8), after, before, of_value, of_key, np.empty(count, np.bool_),
         np.empty(cells, np.int64), np.empty(cells, np.int64),

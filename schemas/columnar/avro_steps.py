@@ -40,8 +40,7 @@ class RecordSteps:
 
 def compile_steps(schema_id: int, record: RecordReader, text: str) -> RecordSteps | None:
     """text: the schema that `record` was compiled from. Out: None for one that only the decoder reads."""
-    described = json.loads(text)
-    steps = _steps(record, described["fields"])
+    steps = _steps(record, json.loads(text)["fields"])
     if steps is None or (record.before is not None and record.before.columns != record.columns):
         return None
     columns = sum(step[0] < kernel.OP for step in steps)
@@ -79,15 +78,11 @@ def _steps(record: RecordReader, fields: list[Mapping[str, Any]], nested: bool =
 
 def extension_step(name: str, primitive: str) -> tuple[int, int, int] | None:
     """A field beside the columns → its step without a branch; None for a type that TiCDC does not give it."""
-    if name == _OP:
-        return (kernel.OP, 0, 0) if primitive == "string" else None
-    if name == _COMMIT_TS:
-        return (kernel.COMMIT_TS, 0, 0) if primitive == "long" else None
-    if name == _SUM:
-        return (kernel.PASS_TEXT, 0, 0) if primitive == "string" else None
-    return _PASS[primitive], 0, 0
+    wanted, code = _EXTENSION.get(name) or (primitive, _PASS[primitive])
+    return (code, 0, 0) if primitive == wanted else None
 
 
+_EXTENSION = {_OP: ("string", kernel.OP), _COMMIT_TS: ("long", kernel.COMMIT_TS), _SUM: ("string", kernel.PASS_TEXT)}
 _PASS = {
     "int": kernel.PASS_INT, "long": kernel.PASS_LONG, "boolean": kernel.PASS_BOOLEAN, "float": kernel.PASS_FOUR,
     "double": kernel.PASS_EIGHT, "bytes": kernel.PASS_BYTES, "string": kernel.PASS_BYTES,

@@ -94,8 +94,7 @@ class AvroWriter:
     def _program(self, shape: RowShape, topic: str | None, valued: bool) -> int:
         if topic is None:
             return -1
-        entry = self._programs.get((id(shape), topic, valued))
-        if entry is not None:
+        if (entry := self._programs.get((id(shape), topic, valued))) is not None:
             return entry[1]
         try:
             plan = self._plans.of(shape.table, topic, None, valued)
@@ -108,9 +107,8 @@ class AvroWriter:
     # ---- rows
     def _commit_ts(self, rows: Rows, timestamps: Any, valued: Any) -> tuple[Any, Any]:
         """commit_ts as the value has it, and which are made of the timestamp, as by `required_commit_ts`."""
-        is_synthetic = (
-            valued & (rows.commit_ts == NO_COMMIT_TS) & (timestamps > 0) & (timestamps <= tso_physical_ms(MAX_TSO))
-        )
+        is_in_time = (timestamps > 0) & (timestamps <= tso_physical_ms(MAX_TSO))
+        is_synthetic = valued & (rows.commit_ts == NO_COMMIT_TS) & is_in_time
         if self._options.on_lossy == "error":
             is_synthetic &= rows.op != _D
         if not self._options.enable_tidb_extension or not is_synthetic.any():
@@ -187,8 +185,7 @@ class _Programs:
         what, first, second = self._field_kind(column)
         if form_of(column) is not form_of(cell[1]):
             what = kernel.LEFT
-        bit = zoned.index(column.name) if kind is Kind.TIMESTAMP else 0
-        return (what, cell[0], union, first, second, bit)
+        return (what, cell[0], union, first, second, zoned.index(column.name) if kind is Kind.TIMESTAMP else 0)
 
     def _field_kind(self, column: Column) -> tuple[int, int, int]:
         kind = column.type.kind
@@ -202,8 +199,7 @@ class _Programs:
             assert column.length is not None
             assert column.scale is not None
             return kernel.DECIMAL, column.length, column.scale
-        name = _FIELDS.get(kind, "SPAN")
-        return getattr(kernel, name), column.length or 0, 0
+        return _FIELDS.get(kind, kernel.SPAN), column.length or 0, 0
 
     def _pair(self, zone: str) -> int:
         """The row of `pairs` from a zone to the target's."""
@@ -231,7 +227,13 @@ class _Programs:
         return self._arrays
 
 
-_FIELDS = {Kind.YEAR: "YEAR", Kind.FLOAT: "FLOAT", Kind.DOUBLE: "DOUBLE", Kind.BIT: "BIT", Kind.TIMESTAMP: "TIMESTAMP"}
+_FIELDS = {
+    Kind.YEAR: kernel.YEAR,
+    Kind.FLOAT: kernel.FLOAT,
+    Kind.DOUBLE: kernel.DOUBLE,
+    Kind.BIT: kernel.BIT,
+    Kind.TIMESTAMP: kernel.TIMESTAMP,
+}
 
 
 # ---------------------------------------------------------------------------------------------- compiling

@@ -81,12 +81,8 @@ def read_columns(
     start, length = _slice_columns(rows, first, step, starts) or _gather_columns(rows, shape, first, step, starts)
     bad = np.zeros(len(first), np.uint8)
     data = freeze(rows.data)
-    forms = np.array(
-        [
-            [form_of(shape_.columns[number]) if number >= 0 else -1 for number in numbers]
-            for shape_, numbers in zip(rows.shapes, starts, strict=True)
-        ]
-    )
+    pairs = zip(rows.shapes, starts, strict=True)
+    forms = np.array([[form_of(s.columns[n]) if n >= 0 else -1 for n in numbers] for s, numbers in pairs])
     result = []
     for n, column in enumerate(columns):
         form, valid = "bit" if column.type.kind is Kind.BIT else form_of(column).name.lower(), length[n] >= 0

@@ -15,7 +15,8 @@ from ticdc_bridge.schemas.columnar.kernels import craft_read as kernel
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.rows import CELLS, ChunkMemory, MessageBuffers, RowChunk, freeze, name_numbers
 from ticdc_bridge.schemas.formats.craft import values as craft_values
-from ticdc_bridge.schemas.formats.craft.layout import BINARY, HANDLE_KEY, MAX_EVENTS, UNSIGNED
+from ticdc_bridge.schemas.formats.craft.layout import MAX_EVENTS
+from ticdc_bridge.schemas.formats.definitions import ALWAYS_UNSIGNED, BINARY, HANDLE_KEY, UNSIGNED
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.table import Column, Table
@@ -116,7 +117,7 @@ def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int, floats
 def _mask(column: Column) -> int:
     """The flags that decide how a value is read, or whether the definition is the row's."""
     kind = column.type.kind
-    unsigned = 0 if kind in (Kind.BIT, Kind.YEAR) else UNSIGNED
+    unsigned = 0 if kind in ALWAYS_UNSIGNED else UNSIGNED
     return HANDLE_KEY | unsigned | (BINARY if kind in (Kind.TEXT, Kind.BINARY) else 0)
 
 

@@ -114,8 +114,7 @@ class DebeziumTableReader(TemplateReader):
         for field in (field for image in images for field in image["fields"]):
             name = field["field"]
             if "default" in field and name in self.column_slots and field["optional"]:
-                column = self.columns[self.column_slots[name]]
-                images_of_null = defaults.null_images(column, field["default"])
+                images_of_null = defaults.null_images(self.columns[self.column_slots[name]], field["default"])
                 contents[name] = (*contents.get(name, ()), *_contents(images_of_null))
         return contents
 

@@ -40,7 +40,6 @@ _SLOTS = {
     ticdc.Slot.KEY: kernel.KEY, ticdc.Slot.BEFORE: kernel.BEFORE, ticdc.Slot.AFTER: kernel.AFTER,
     ticdc.Slot.SOURCE_MS: kernel.MS, ticdc.Slot.TS_MS: kernel.MS, ticdc.Slot.COMMIT_TS: kernel.COMMIT,
 }  # fmt: skip
-_UNKNOWN_START_TS = "0"
 
 
 class Compiler:
@@ -111,7 +110,7 @@ class Compiler:
             if isinstance(piece, str):
                 literal += piece
             elif piece is ticdc.Slot.START_TS:
-                literal += _UNKNOWN_START_TS
+                literal += "0"  # it is not known
             else:
                 self._step(literal, _SLOTS[piece])
                 literal = ""
@@ -124,8 +123,7 @@ class Compiler:
         for cell in cells:
             column, name = cell.column, cell.column.name
             lacks = shape.key_only and not key and name not in shape.key
-            index = indexes.get(name)
-            if index is None:
+            if (index := indexes.get(name)) is None:
                 if not lacks:
                     raise ValueError(name)
                 self._step(f"{lead}{cell.name}null", kernel.END)
@@ -191,9 +189,8 @@ def _stretches(name: str) -> list[tuple[int, int, int]]:
             stretches += [(at + after, offset, TWICE), (at + offset, after, ONCE)]
         offset = after
     ends = [start for start, _, _ in stretches[1:]] + [LAST]
-    within = [
-        (max(s, FIRST), offset, times) for (s, offset, times), end in zip(stretches, ends, strict=True) if end > FIRST
-    ]
+    ended = zip(stretches, ends, strict=True)
+    within = [(max(s, FIRST), offset, times) for (s, offset, times), end in ended if end > FIRST]
     return [*(s for s in within if s[0] < LAST), (LAST, 0, NEVER)]
 
 

@@ -258,9 +258,8 @@ class TemplateReader(ABC):
         if len(events) != 1 or not isinstance(events[0], RowChange):
             return None
         row: RowChange = events[0]
-        is_complete = all(
-            image is None or image.keys() == self.column_slots.keys() for image in (row.before, row.after)
-        )
+        names = self.column_slots.keys()
+        is_complete = all(image is None or image.keys() == names for image in (row.before, row.after))
         if row.flags or row.key_only or not is_complete or row.commit_ts is None:
             return None
         return row if self._low <= row.commit_ts <= self._high and _OPS.get(_image_bits(row)) == row.op else None

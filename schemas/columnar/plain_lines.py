@@ -84,9 +84,8 @@ def plain_lines(
     flag = np.zeros(count, np.int64)
     for number, flagged in enumerate(rows.flags.values(), 1):
         flag[flagged] = number
-    heads = [
-        text.add(f'{{"kind": "row", "format": {_json(format_)}, "topic": {_json(t)}, "partition": ') for t in topics
-    ]
+    head = f'{{"kind": "row", "format": {_json(format_)}, "topic": '
+    heads = [text.add(f'{head}{_json(name)}, "partition": ') for name in topics]
     flags = [text.add(f', "flags": {_json(names)}') for names in ([], *([name] for name in rows.flags))]
     shapes = [_shape(text, shape) for shape in rows.shapes]
     columns = [column for _, _, shape_columns in shapes for column in shape_columns]

@@ -20,6 +20,7 @@ from ticdc_bridge.schemas.columnar.kernels.columns import find_few
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import set_names
 
 NULL, ABSENT = -1, -2
 """Lengths of a cell without a value: NULL, and a column that the row does not carry (a delete by its key alone)."""
@@ -325,9 +326,8 @@ class RowsBuilder:
         if not self._chunks:
             none = np.zeros(0, np.int64)
             self._chunks.append((none, none, none, np.zeros(0, np.uint8), *(none,) * 5))
-        columns = [
-            arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for arrays in zip(*self._chunks, strict=True)
-        ]
+        by_name = zip(*self._chunks, strict=True)
+        columns = [arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for arrays in by_name]
         flags = {name: np.zeros(self._count, np.bool_) for name in self._flags}
         for name, pieces in self._flags.items():
             for first, mask in pieces:
@@ -352,17 +352,11 @@ def name_numbers(column: Column, position: Any, length: Any, memory: ChunkMemory
     numbers = position * valid
     if not column.elements or column.type.kind is Kind.SET:
         distinct, _, which = find_distinct(numbers.view(np.uint64))
-        names = [
-            ",".join(name for bit, name in enumerate(column.elements) if number >> bit & 1)
-            if column.elements
-            else str(number)
-            for number in distinct.tolist()
-        ]
+        names = [set_names(n, column.elements) if column.elements else str(n) for n in distinct.tolist()]
     else:
         names, which = ["", *column.elements], numbers
     texts = [name.encode() for name in names]
     sizes = np.array([len(text) for text in texts], np.int64)
-    start = memory.add(b"".join(texts))
-    position[:] = (np.cumsum(sizes) - sizes + start)[which]
+    position[:] = (np.cumsum(sizes) - sizes + memory.add(b"".join(texts)))[which]
     length[:] = np.where(valid, sizes[which], length)
     return valid & (not column.elements)

@@ -154,8 +154,7 @@ def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
         offsets = np.asarray(binaries.offsets, np.int64)
         data = binaries.data[offsets[0] : offsets[-1]]  # of a slice, its own bytes
         offsets = offsets - offsets[0]
-        first = np.where(binaries.valid, offsets[:-1], -1)
-        pieces += [freeze(data), freeze(first), freeze(offsets[1:])]
+        pieces += [freeze(data), freeze(np.where(binaries.valid, offsets[:-1], -1)), freeze(offsets[1:])]
     return MessageBuffers(*pieces)
 
 
@@ -273,6 +272,3 @@ def _find_version(tables: TableSource | None, id_: TableId, commit_ts: int | Non
         return tables.at(id_, commit_ts) if tables is not None else None
     except WireError:
         return None
-
-
-__all__ = ["CraftReader", "DebeziumReader", "OpenReader", "OpenTiflowReader", "TableDispatcher"]

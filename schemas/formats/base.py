@@ -5,16 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from ticdc_bridge.schemas.model.errors import Hint, LossyError, SetupError, WireError
-from ticdc_bridge.schemas.model.event import (
-    MAX_TSO,
-    DdlEvent,
-    Event,
-    Message,
-    Row,
-    RowChange,
-    ms_to_tso,
-    tso_physical_ms,
-)
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, ms_to_tso
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import ClaimChecks, SchemaId, SchemaSource, TableSource
 from ticdc_bridge.schemas.model.table import TableId, TableVersion
@@ -37,8 +28,7 @@ class Context:
     def table_by_option(self, topic: str | None) -> TableId | None:
         """The table of a row that does not say whose it is, by the options; None where they do not say."""
         if self.options.table:
-            names = self.options.table.partition(".")
-            return TableId(names[0], names[2])
+            return TableId(*self.options.table.partition(".")[::2])
         return table_of_name(topic) if self.options.table_from_topic and topic else None
 
 
@@ -211,7 +201,7 @@ def commit_ts_of(event: RowChange | DdlEvent) -> int | None:
     source = event.extra.get("source", {"ts_ms": event.extra.get("es")})
     if isinstance(source, dict):
         ms, pos, row = (source.get(name) for name in ("ts_ms", "pos", "row"))
-        if isinstance(ms, int) and 0 < ms <= tso_physical_ms(MAX_TSO):
+        if isinstance(ms, int) and 0 < ms_to_tso(ms) <= MAX_TSO:
             offset = sum(n for n in (pos, row) if isinstance(n, int)) % ms_to_tso(1)
             return _made_commit_ts(event, ms_to_tso(ms) | offset)
     return None
@@ -223,8 +213,7 @@ def required_commit_ts(event: RowChange | DdlEvent, origin: Message, options: Op
     None without a timestamp. LossyError for a row's delete with on_lossy=error: rows beside it may have commit_ts of
     their own (TiCDC's Avro), and Kafka's time can lie after that of an insert which follows. Not where it is `untimed`.
     """
-    commit_ts = commit_ts_of(event)
-    if commit_ts is not None:
+    if (commit_ts := commit_ts_of(event)) is not None:
         return commit_ts
     if isinstance(event, RowChange) and event.op == "d" and not event.untimed and options.on_lossy == "error":
         details = (

@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, Table, TableId, TableVersion
 from ticdc_bridge.schemas.model.type_text import type_text
-from ticdc_bridge.schemas.model.types import FRACTIONAL, Kind
+from ticdc_bridge.schemas.model.types import CHARACTER, FRACTIONAL, Kind
 
 Fits = Callable[[Column, Column], bool]
 """Whether a definition's column can be the one that a message describes."""
@@ -114,6 +114,28 @@ def in_letters(version: TableVersion, id_: TableId, names: Iterable[str]) -> Tab
     indexes = tuple(replace(i, columns=tuple(new_names.get(n, n) for n in i.columns)) for i in table.indexes)
     table_id = id_ if is_renamed else table.id
     return replace(version, table=replace(table, id=table_id, columns=columns, indexes=indexes))
+
+
+# ---- What the Open Protocol and Craft say of a column in flags (upstream tiflow `cdc/model/sink.go`).
+
+BINARY, HANDLE_KEY, GENERATED, PRIMARY_KEY, UNIQUE_KEY, MULTIPLE_KEY, NULLABLE, UNSIGNED = (1 << n for n in range(8))
+ALWAYS_UNSIGNED = (Kind.BIT, Kind.YEAR)
+"""Kinds that TiDB takes for unsigned by nature: they carry the flag always, and it says nothing."""
+
+
+def flags_of(column: Column) -> int:
+    """A column's flags as TiCDC sends them (upstream `schema_storage.go`, setColumnFlags)."""
+    flags = (
+        (BINARY, column.charset == "binary" or column.type.kind not in CHARACTER),
+        (HANDLE_KEY, column.handle_key),
+        (GENERATED, column.generated is not None),
+        (PRIMARY_KEY, column.primary_key),
+        (UNIQUE_KEY, column.unique_key),
+        (MULTIPLE_KEY, column.multiple_key),
+        (NULLABLE, column.nullable),
+        (UNSIGNED, column.unsigned or column.type.kind in ALWAYS_UNSIGNED),
+    )
+    return sum(flag for flag, is_set in flags if is_set)
 
 
 def same_type(column: Column, sent: Column) -> bool:

@@ -12,14 +12,9 @@ from ticdc_bridge.schemas.formats.base import Format, refuse_encoder
 from ticdc_bridge.schemas.formats.canal_json.decoder import CanalJsonDecoder
 from ticdc_bridge.schemas.formats.craft.decoder import CraftDecoder
 from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
+from ticdc_bridge.schemas.formats.debezium import ticdc
 from ticdc_bridge.schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder, DebeziumTidbDecoder
 from ticdc_bridge.schemas.formats.debezium.mysql_connector.encoder import DebeziumMysqlEncoder, DebeziumTidbEncoder
-from ticdc_bridge.schemas.formats.debezium.ticdc import (
-    DebeziumAvroDecoder,
-    DebeziumAvroEncoder,
-    DebeziumDecoder,
-    DebeziumEncoder,
-)
 from ticdc_bridge.schemas.formats.open_protocol.decoder import OpenDecoder, OpenTiflowDecoder
 from ticdc_bridge.schemas.formats.open_protocol.encoder import OpenEncoder, OpenTiflowEncoder
 from ticdc_bridge.schemas.formats.simple.decoder import SimpleDecoder
@@ -30,8 +25,9 @@ FORMATS: dict[str, Format] = {
     for row in (
         Format("avro", AvroDecoder, AvroEncoder, needs_schemas=True, protocols=("avro", "flat-avro")),
         Format("craft", CraftDecoder, CraftEncoder, carries_ddl=True, protocols=("craft",)),
-        Format("debezium", DebeziumDecoder, DebeziumEncoder, zone="UTC", carries_ddl=True, protocols=("debezium",)),
-        Format("debezium-avro", DebeziumAvroDecoder, DebeziumAvroEncoder, zone="UTC", needs_schemas=True,
+        Format("debezium", ticdc.DebeziumDecoder, ticdc.DebeziumEncoder, zone="UTC", carries_ddl=True,
+               protocols=("debezium",)),
+        Format("debezium-avro", ticdc.DebeziumAvroDecoder, ticdc.DebeziumAvroEncoder, zone="UTC", needs_schemas=True,
                carries_ddl=True, protocols=("debezium-avro",)),
         Format("debezium-mysql", DebeziumMysqlDecoder, DebeziumMysqlEncoder, zone="UTC", uses_schemas=True,
                carries_ddl=True),
@@ -45,8 +41,7 @@ FORMATS: dict[str, Format] = {
                protocols=("canal-json",)),
     )
 }  # fmt: skip
-for _name, _format in plugins("ticdc_bridge.formats", FORMATS).items():
-    FORMATS[_name] = _format.load()
+FORMATS |= {name: entry.load() for name, entry in plugins("ticdc_bridge.formats", FORMATS).items()}
 
 PROTOCOLS: dict[str, str] = {protocol: row.name for row in FORMATS.values() for protocol in row.protocols}
 """TiCDC's name of a protocol → the format."""

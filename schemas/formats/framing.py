@@ -111,18 +111,15 @@ def _unframe_by_header(data: bytes, field: str, headers: Headers) -> FramedBody 
         details = f"the header {encoding_header} says {said}: only BINARY is read (apicurio.avro.encoding)"
         raise WireError("UNSUPPORTED_SCHEMA", where=field, details=details)
     for name, read in _ID_HEADERS[field]:
-        value = values.get(name)
-        if value is not None:
+        if (value := values.get(name)) is not None:
             try:
                 return read(value), data, 0, f"{field} (header {name})"
             except ValueError as error:
                 raise WireError("MALFORMED", where=field, details=f"the header {name} {error}") from error
     others = [name for name in values if name in [f"{_APICURIO}{field}.{other}" for other in _UNREAD_HEADERS]]
     if others and data[:1] not in (b"\x00", b"\x03"):
-        details = (
-            f"the header {others[0]} names its schema, and only {_APICURIO}{field}.globalId and .contentId are read"
-        )
-        raise WireError("NOT_FRAMED", where=field, details=details)
+        known = f"only {_APICURIO}{field}.globalId and .contentId are read"
+        raise WireError("NOT_FRAMED", where=field, details=f"the header {others[0]} names its schema, and {known}")
     return None
 
 

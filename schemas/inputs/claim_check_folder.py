@@ -34,8 +34,7 @@ class ClaimFolder:
             with (self.folder / name).open("rb") as file:
                 data = file.read(_MOST + 1)
         except (OSError, ValueError) as error:
-            reason = reason_of(error)
-            details = f"the claim-check folder has no such file that can be read: {reason}"
+            details = f"the claim-check folder has no such file that can be read: {reason_of(error)}"
             raise WireError("CLAIM_CHECK", uri=name[:200], details=details) from error
         if len(data) > _MOST:
             raise WireError("CLAIM_CHECK", uri=name[:200], details=f"the file is larger than {_MOST} bytes")

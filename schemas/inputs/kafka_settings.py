@@ -185,9 +185,7 @@ def _pem(settings: Mapping[str, str], what: str) -> str | None:
 # ---------------------------------------------------------------------------------------------- to librdkafka
 def settings_for_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
     """Settings by either client's names → those of librdkafka. SetupError USAGE for what it can't do."""
-    result = {
-        _UNKNOWN_TO_RD.get(name, name): value for name, value in settings.items() if not _JAVA_ONLY.fullmatch(name)
-    }
+    result = {_UNKNOWN_TO_RD.get(name, name): v for name, v in settings.items() if not _JAVA_ONLY.fullmatch(name)}
     if result.get("ssl.endpoint.identification.algorithm") == "":
         result["ssl.endpoint.identification.algorithm"] = "none"
     for name, value in _read_jaas(settings).items():
@@ -242,9 +240,7 @@ def _read_jaas(settings: Mapping[str, str]) -> dict[str, str]:
     if config is None:
         return {}
     module = config.split(maxsplit=1)[0] if config.split() else ""
-    jaas_options = {
-        name: re.sub(r"\\(.)", r"\1", quoted) or unquoted for name, quoted, unquoted in _OPTION.findall(config)
-    }
+    jaas_options = {name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _OPTION.findall(config)}
     for login_module, options, _ in _LOGINS.values():
         if module == login_module:
             return {setting: jaas_options[name] for name, setting in options.items() if name in jaas_options}

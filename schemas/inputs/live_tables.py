@@ -177,6 +177,5 @@ def _read(cursor: Any, address: ServerAddress, client: Any) -> TableStatements:
             texts += [DdlText(0, "", query, TYPED, where=f"database {name} of {address.name}") for query in queries]
     for db, table in tables:
         cursor.execute(f"SHOW CREATE TABLE {quote_name(db)}.{quote_name(table)}")
-        where = f"table {db}.{table} of {address.name}"
-        texts.append(DdlText(0, db, cursor.fetchone()[1], SHOW, "UTC", where))
+        texts.append(DdlText(0, db, cursor.fetchone()[1], SHOW, "UTC", f"table {db}.{table} of {address.name}"))
     return TableStatements(texts, commit_ts)

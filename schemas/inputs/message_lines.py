@@ -90,9 +90,8 @@ def _of_kcat(fields: dict[str, Any], line: bytes) -> Message:
         raise ValueError("headers: kcat's are a list of names and values, or an object of lists")
     pairs = [(name, _raw(value, "headers")) for name, value in zip(headers[::2], headers[1::2], strict=True)]
     stamp = _number(fields, "ts", 63) if fields.get("tstype") != "unknown" else None
-    return Message(
-        _raw(fields.get("key"), "key"), _raw(fields["payload"], "payload"), *_position(fields), stamp, tuple(pairs)
-    )
+    key, value = (_raw(fields.get(name), name) for name in ("key", "payload"))
+    return Message(key, value, *_position(fields), stamp, tuple(pairs))
 
 
 def _of_rpk(fields: dict[str, Any], line: bytes) -> Message:
@@ -150,8 +149,7 @@ def _printed_message(line: bytes) -> Message | None:
             return None
         pos = match.end() + len(separator)
     words = line[pos:].split(separator, _MAX_FIELDS)
-    begins = (n for n in range(len(words)) if _is_printed_value(separator.join(words[n:])))
-    count = next(begins, None)
+    count = next((n for n in range(len(words)) if _is_printed_value(separator.join(words[n:]))), None)
     if count is None or not (count or pos):
         _refuse_other_separator(line[pos:])
         return None

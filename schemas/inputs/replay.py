@@ -85,8 +85,7 @@ def replay(incoming: Callable[[], Incoming], choice: LetterFilter, out: MessageS
                 done.unread += 1
                 continue
             done.read += 1
-            message = _choose_message(letter, choice, newest, sent, done)
-            if message is not None:
+            if (message := _choose_message(letter, choice, newest, sent, done)) is not None:
                 out.write(message)
                 done.sent += 1
                 done.topics[message.topic] += 1
@@ -142,8 +141,7 @@ def _choose_message(
 
 
 def _reason_to_skip(message: Message, choice: LetterFilter) -> str | None:
-    headers = dict(message.headers)
-    reason = (headers.get(REASON) or b"").decode("utf-8", "replace")
+    reason = (dict(message.headers).get(REASON) or b"").decode("utf-8", "replace")
     if not reason:
         return "no dead letter (no header bridge.reason)"
     if choice.reasons and reason not in choice.reasons:

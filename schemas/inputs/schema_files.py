@@ -106,10 +106,8 @@ class FileSchemas:
         except OSError as error:
             raise SetupError("USAGE", details=f"{Hint.SCHEMAS} {path}: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError) as error:
-            details = (
-                f'{Hint.SCHEMAS} {path}: lines {{"subject","version","id","schema"}} or a golden meta.json are needed'
-            )
-            raise SetupError("USAGE", details=f"{details} ({reason_of(error)})") from error
+            needed = 'lines {"subject","version","id","schema"} or a golden meta.json are needed'
+            raise SetupError("USAGE", details=f"{Hint.SCHEMAS} {path}: {needed} ({reason_of(error)})") from error
 
     def add_known(self, entries: Iterable[RegisteredSchema]) -> None:
         """Schemas that are found by their id alone."""

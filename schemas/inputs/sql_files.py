@@ -35,9 +35,7 @@ _SETTING: Final = re.compile(
     r"(?:'([^']*)'|\"([^\"]*)\"|(@{0,2}[\w.]+))",
     re.IGNORECASE,
 )
-_GLOBAL: Final = re.compile(
-    r"(?:\b(?:global|persist|persist_only)\s+|@@(?:global|persist|persist_only)\.)\w+", re.IGNORECASE
-)
+_GLOBAL: Final = re.compile(r"(?:\b(?:global|persist(?:_only)?)\s+|@@(?:global|persist(?:_only)?)\.)\w+", re.IGNORECASE)
 _DEFINING: Final = ("CREATE", "ALTER", "DROP", "RENAME")
 _OTHER_OBJECTS: Final = (
     "DEFINER", "EVENT", "FUNCTION", "PROCEDURE", "RESOURCE", "ROLE", "SERVER", "TRIGGER", "USER", "VIEW", "ALGORITHM",
@@ -115,9 +113,7 @@ def _printed(text: str) -> list[str]:
 
 def _unescape(text: str) -> str:
     """Batch mode writes a statement on one line, with escapes; with --raw as it is."""
-    if "\n" in text.rstrip("\n"):
-        return text
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text)
+    return text if "\n" in text.rstrip("\n") else re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text)
 
 
 # ---- scripts

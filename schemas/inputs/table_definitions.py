@@ -20,8 +20,6 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.types import BY_CODE, BYTES, FRACTIONAL, Kind
 
-_NO_LENGTH = -1
-
 
 class TableDefinitions:
     """Table versions by name, in any letters, and time (schemas.model.ports.TableSource)."""
@@ -93,9 +91,7 @@ class TableDefinitions:
 
 def statements_of(source: Path | str | None, db: str = "") -> list[DdlText]:
     """The statements of a --ddl source; none where there is none. As `TableDefinitions.read`."""
-    if source is None or source == Path("stream"):
-        return []
-    return read_statements(source, db).statements
+    return [] if source is None or source == Path("stream") else read_statements(source, db).statements
 
 
 def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:
@@ -122,7 +118,7 @@ def _column(listed: dict[str, Any]) -> Column:
     scale = None
     if type_.kind in FRACTIONAL or type_.kind is Kind.DECIMAL:
         scale = max(listed["decimal"], 0)
-    elif type_.kind is Kind.FLOAT and listed["decimal"] != _NO_LENGTH:
+    elif type_.kind is Kind.FLOAT and listed["decimal"] != -1:  # else it has no (M,D)
         scale = listed["decimal"]
     default = listed["default"]
     expression = isinstance(default, str) and default.upper().startswith("CURRENT_TIMESTAMP")

@@ -3,10 +3,9 @@
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context, Decoder, Format, refuse_encoder
 from ticdc_bridge.schemas.formats.format_table import FORMATS
-from ticdc_bridge.schemas.inspect.format_detection import detect_format
+from ticdc_bridge.schemas.inspect.format_detection import detect_message
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Event, Message
-from ticdc_bridge.schemas.model.names import topic_subject
 from ticdc_bridge.schemas.model.options import Options
 
 _OF_FLATTENED = ("table", "table_from_topic", "add_fields_prefix", "add_headers_prefix")
@@ -38,12 +37,8 @@ class AutoDecoder:
         topic_format = self._by_topic.get(message.topic)
         if message.value is None and topic_format is not None and message.topic is not None:
             return topic_format
-        field = "key" if message.value is None else "value"
-        by_id, subject = self._context.schemas.by_id, topic_subject(message.topic, field)
-        detection = detect_format(message.key, message.value, lambda i: by_id(i, field, subject), message.headers)
-        name = detection.format
-        if name is None and message.value is None:
-            name = topic_format
+        detection = detect_message(message, self._context.schemas)
+        name = detection.format or (topic_format if message.value is None else None)
         if name is None and self._is_flattened(message):
             name = "debezium-mysql"
         if name is None:

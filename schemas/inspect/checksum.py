@@ -36,9 +36,7 @@ class Check:
     @property
     def outcome(self) -> str:
         """id | table | mismatch | unverified."""
-        if self.unverified:
-            return "unverified"
-        return self.order or "mismatch"
+        return "unverified" if self.unverified else self.order or "mismatch"
 
     def __str__(self) -> str:
         if self.unverified:
@@ -75,8 +73,7 @@ def _check(event: RowChange, image: str, row: Row, expected: int | str) -> Check
     missing = next((c.name for c in event.table.columns if not c.virtual and c.name not in row), None)
     if missing is not None:
         return Check(image, expected, unverified=f"the message does not carry column {missing!r}")
-    vague = next((c.name for c in event.table.columns if c.vague), None)
-    if vague is not None:
+    if (vague := next((c.name for c in event.table.columns if c.vague), None)) is not None:
         return Check(image, expected, unverified=f"the type of column {vague!r} is not known")
     computed: list[tuple[str, int]] = []
     try:

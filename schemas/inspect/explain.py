@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.formats.definitions import name_definition
 from ticdc_bridge.schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
 from ticdc_bridge.schemas.formats.framing import names_schema, unframe_field
 from ticdc_bridge.schemas.formats.simple import avro
-from ticdc_bridge.schemas.inspect.format_detection import detect_format
+from ticdc_bridge.schemas.inspect.format_detection import detect_message
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import Bootstrap, Event, Message, RowChange, tso_physical_ms
@@ -157,10 +157,7 @@ def explain(question: ExplainRequest) -> dict[str, Any]:
     answer: dict[str, Any] = {"message": _message_position(message), "format": question.format, "detected_by": None}
     if question.format == "auto":
         try:
-            by_id, subject = question.context.schemas.by_id, topic_subject(message.topic, _first_field(message))
-            detection = detect_format(
-                message.key, message.value, lambda i: by_id(i, _first_field(message), subject), message.headers
-            )
+            detection = detect_message(message, question.context.schemas)
         except WireError as error:  # it is framed Avro of a schema that can't be had
             framing = list(_framing("avro", message))
             return {**answer, "format": None, "framing": framing, "error": _error(error), "raw": _first_bytes(message)}
@@ -234,10 +231,6 @@ def _framing(name: str, message: Message) -> Iterable[dict[str, Any]]:
             yield {"part": field, "hex": "", "says": "none: a JSON document"}
         else:
             yield {"part": field, "hex": data[:1].hex(), "says": _FIRST_BYTE.get(name, "")}
-
-
-def _first_field(message: Message) -> str:
-    return "key" if message.value is None else "value"
 
 
 def _has_schema_id(field: str, data: bytes, message: Message) -> bool:
@@ -345,9 +338,7 @@ def _hex(raw: bytes) -> str:
 
 def declared_type(column: Column) -> str:
     """A column's type as SHOW CREATE TABLE writes it, as far as it is known; what it could be where it is not."""
-    if column.vague:
-        return f"not certain: {column.vague}"
-    return type_text(column) + " NOT NULL" * (not column.nullable)
+    return f"not certain: {column.vague}" if column.vague else type_text(column) + " NOT NULL" * (not column.nullable)
 
 
 # ---- the same event in another format

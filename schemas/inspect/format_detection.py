@@ -13,18 +13,14 @@ from typing import Any
 from ticdc_bridge.schemas.codec import compression, json_exact
 from ticdc_bridge.schemas.codec.byte_signatures import craft_problem, with_body_name
 from ticdc_bridge.schemas.codec.json_exact import json_form
-from ticdc_bridge.schemas.formats.debezium.auxiliary_messages import (
-    READ_BY,
-    java_text,
-    of_somebody_else,
-    other_connector,
-)
+from ticdc_bridge.schemas.formats.debezium.auxiliary_messages import READ_BY, java_text, of_somebody_else
 from ticdc_bridge.schemas.formats.debezium.connector import TIDB
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_field
 from ticdc_bridge.schemas.formats.open_protocol.frame import begins, split_key, split_value
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import is_likely_tso
-from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.model.event import Message, is_likely_tso
+from ticdc_bridge.schemas.model.names import topic_subject
+from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource
 from ticdc_bridge.schemas.model.reasons import reason_of
 
 SchemaOf = Callable[[SchemaId], str]
@@ -39,6 +35,13 @@ class DetectedFormat:
 
     format: str | None
     reason: str
+
+
+def detect_message(message: Message, schemas: SchemaSource) -> DetectedFormat:
+    """As `detect_format`, with the schemas of a registry: its errors are passed on."""
+    field = "key" if message.value is None else "value"
+    subject = topic_subject(message.topic, field)
+    return detect_format(message.key, message.value, lambda i: schemas.by_id(i, field, subject), message.headers)
 
 
 def detect_format(
@@ -214,8 +217,7 @@ def _detect_json(value: bytes) -> DetectedFormat:
     connector = source.get("connector") if isinstance(source, Mapping) else None
     if isinstance(connector, str) and connector in READ_BY:
         return DetectedFormat(READ_BY[connector][0], f"source.connector is {connector}")
-    if isinstance(connector, str):
-        return DetectedFormat(None, other_connector(connector))
-    if isinstance(source, Mapping) and {"op", "before", "after"} & payload.keys() > {"op"}:
+    is_envelope = isinstance(source, Mapping) and {"op", "before", "after"} & payload.keys() > {"op"}
+    if is_envelope and not isinstance(connector, str):
         return DetectedFormat("debezium-mysql", "an envelope of Debezium, as stream processors write it: no connector")
     return DetectedFormat(None, of_somebody_else(payload) or "a JSON object of no format that is known")

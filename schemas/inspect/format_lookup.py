@@ -9,9 +9,7 @@ from ticdc_bridge.schemas.plain.reader import PLAIN
 
 def format_named(name: str) -> Format:
     """The format of this name, or AUTO. SetupError USAGE when there is none."""
-    if name in (AUTO.name, PLAIN.name):
-        return AUTO if name == AUTO.name else PLAIN
-    row = FORMATS.get(format_name(name))
+    row = {AUTO.name: AUTO, PLAIN.name: PLAIN}.get(name) or FORMATS.get(format_name(name))
     if row is None:
         raise SetupError("USAGE", details=f"format {name!r} is not known; known: {', '.join(FORMATS)}")
     return row

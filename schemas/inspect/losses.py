@@ -102,8 +102,7 @@ def _zero_date(cell: WrittenValue) -> bool:
 
 def _is_absent(cell: WrittenValue) -> bool:
     row = cell.event.before if cell.event.op == "d" else cell.event.after
-    rows = [r for r in (row, cell.event.before) if r is not None]
-    return any(cell.column.name not in r for r in rows)
+    return any(r is not None and cell.column.name not in r for r in (row, cell.event.before))
 
 
 # ---------------------------------------------------------------------------------- what becomes of a value
@@ -195,7 +194,6 @@ def _is_unchanged(pair: ValuePair) -> bool:
 
 
 _DATES = (Kind.DATE, Kind.DATETIME)
-_TEXTS = (Kind.TEXT,)
 
 # ---------------------------------------------------------------------------------- the table
 OF_TARGET: tuple[Loss, ...] = (
@@ -209,15 +207,12 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(1, "DECIMAL that the reader can't distinguish from DOUBLE", JSON_DOUBLE, "cell", "decimal_or_double", "",
          (Kind.DECIMAL,), undefined=True, becomes=_number),
     Loss(9, "BIGINT UNSIGNED above 2^63−1 as int64", ("debezium", *CONNECTORS), "cell", "unsigned_wrapped",
-         "LOSSY_VALUE", (Kind.INTEGER,), _over_int64,
-         of=lambda column: column.is_unsigned64,
+         "LOSSY_VALUE", (Kind.INTEGER,), _over_int64, of=lambda column: column.is_unsigned64,
          becomes=lambda pair: not (values.integer(str(pair.original)) - values.integer(str(pair.other))) % (1 << 64)),
     Loss(10, "BIGINT UNSIGNED above 2^63−1 in mode long", ("debezium-avro",), "", "", "INVALID_VALUE", (Kind.INTEGER,),
-         _over_int64,
-         of=lambda column: column.is_unsigned64),
+         _over_int64, of=lambda column: column.is_unsigned64),
     Loss(OTHER, "FLOAT(M,D) that the reader can't distinguish from DOUBLE: the same number with more digits", FAMILY,
-         "cell",
-         "decimal_or_double", "", (Kind.FLOAT,), undefined=True,
+         "cell", "decimal_or_double", "", (Kind.FLOAT,), undefined=True,
          of=lambda column: column.scale is not None, becomes=_number),
     Loss(OTHER, "FLOAT in a Craft message that looks damaged", ("craft",), "cell", "float_damaged", "",
          (Kind.FLOAT,), becomes=_is_damaged),
@@ -236,19 +231,16 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(8, "DATETIME outside 1677-09-21 to 2262-04-11", ("debezium-mysql/nanoseconds",), "", "", "LOSSY_VALUE",
          (Kind.DATETIME,)),
     Loss(15, "TIMESTAMP in the hour that a time zone has twice", WRITTEN, "cell", "timestamp_fold", "",
-         (Kind.TIMESTAMP,),
-         becomes=_same_clock),
+         (Kind.TIMESTAMP,), becomes=_same_clock),
     Loss(15, "TIMESTAMP in the hour that a time zone skips", WRITTEN, "", "", "INVALID_VALUE", (Kind.TIMESTAMP,)),
     Loss(16, "number of fraction digits of DATETIME, TIME and the zero TIMESTAMP: 3, 6 and 0 without definitions",
-         FAMILY,
-         "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
+         FAMILY, "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
     # ---- text, bytes, elements
     Loss(OTHER, "text that is not UTF-8", ("debezium", *CONNECTORS, "open", "open-tiflow"), "cell", "invalid_utf8",
-         "LOSSY_VALUE", _TEXTS, lambda cell: isinstance(cell.value, bytes),  # readers differ in how many U+FFFD
+         "LOSSY_VALUE", (Kind.TEXT,), lambda cell: isinstance(cell.value, bytes),  # readers differ in how many U+FFFD
          becomes=lambda pair: _as_text(pair.original) == _as_text(pair.other)),
     Loss(11, "binary strings: base64 text where the reader does not know the type", ("debezium", "debezium-tidb"),
-         "cell",
-         "binary_or_text", "", (Kind.BINARY,), undefined=True, becomes=_as_base64),
+         "cell", "binary_or_text", "", (Kind.BINARY,), undefined=True, becomes=_as_base64),
     Loss(13, "ENUM and SET as numbers", BY_NUMBER, "cell", "enum_number", "", ELEMENTS, undefined=True,
          becomes=_by_number),
     Loss(13, "BIT as a number: without leading zero bytes", BY_NUMBER, "bits", "", "", (Kind.BIT,), undefined=True,

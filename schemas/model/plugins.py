@@ -19,9 +19,7 @@ def plugins(group: str, taken: Container[str]) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for entry in entry_points(group=group):
         if entry.name in taken or (entry.name in found and found[entry.name].value != entry.value):
-            details = (
-                f"the plugin {entry.value} has a name that is taken, {entry.name}: rename or uninstall it ({group})"
-            )
-            raise SetupError("USAGE", details=details)
+            reason = f"the plugin {entry.value} has a name that is taken, {entry.name}"
+            raise SetupError("USAGE", details=f"{reason}: rename or uninstall it ({group})")
         found[entry.name] = entry
     return found

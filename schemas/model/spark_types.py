@@ -49,9 +49,7 @@ def spark_type(column: Column, types: SparkTypes = EXACT) -> str:
         if column.length is None or column.scale is None or column.length > MAX_SPARK_PRECISION:
             return "string"
         return f"decimal({column.length},{column.scale})"
-    if column.unsigned and column.type.spark_unsigned:
-        return column.type.spark_unsigned
-    return column.type.spark
+    return (column.type.spark_unsigned if column.unsigned else "") or column.type.spark
 
 
 _JSON_NAMES = {"smallint": "short", "int": "integer", "bigint": "long"}

@@ -28,8 +28,7 @@ def with_ids_of(before: Table, after: Table) -> Table:
     last = max([before.last_column_id, *(c.id for c in before.columns)])
     columns: list[Column] = []
     for column in after.columns:
-        same = by_name.get(column.name.lower())
-        if same is not None:
+        if (same := by_name.get(column.name.lower())) is not None:
             columns.append(replace(column, id=same.id, may_be=same.may_be))
             continue
         last += 1

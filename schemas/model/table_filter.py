@@ -94,9 +94,7 @@ def _join_names(names: list[str]) -> str:
         else:
             pieces[-1].append(name)
     first, *rest = ("".join(piece) for piece in pieces)
-    if not rest:
-        return first
-    return first + "".join(f"(?>.*?{piece})" for piece in rest[:-1] if piece) + ".*" + rest[-1]
+    return first if not rest else first + "".join(f"(?>.*?{piece})" for piece in rest[:-1] if piece) + ".*" + rest[-1]
 
 
 def _regex(kind: str, value: str, pattern: str) -> str:

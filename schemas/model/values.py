@@ -41,17 +41,12 @@ def integer(text: str, bits: int = 0, unsigned: bool = False) -> int:
     """
     if not _INTEGER.match(text):
         raise ValueError(f"{text[:40]!r} is not an integer")
-    number = int(text)
-    if bits:
-        check_range(number, bits, unsigned)
-    return number
+    return check_range(int(text), bits, unsigned) if bits else int(text)
 
 
 def year(text: str) -> int:
     """YEAR text → 0 or 1901 to 2155; MySQL and TiDB show 0 as 0000. ValueError."""
-    number = 0 if text == "0000" else integer(text)
-    check_year(number)
-    return number
+    return check_year(0 if text == "0000" else integer(text))
 
 
 def real(text: str) -> float:
@@ -183,17 +178,18 @@ def plain_decimal(text: str, scale: int | None) -> str:
     return decimal_text(-unscaled if sign else unscaled, have)
 
 
-def check_decimal(text: str) -> None:
-    """ValueError unless `text` is a decimal number in plain notation."""
+def check_decimal(text: str) -> str:
+    """The text. ValueError unless it is a decimal number in plain notation."""
     if not _DECIMAL.match(text):
         raise ValueError(f"{text[:80]!r} is not a decimal number")
+    return text
 
 
 @lru_cache(maxsize=4096)
-def decimal_check(precision: int | None, scale: int | None) -> Callable[[str], object]:
-    """A check that raises ValueError for text that does not fit DECIMAL(precision, scale) without rounding.
+def decimal_check(precision: int | None, scale: int | None) -> Callable[[str], str]:
+    """As `check_decimal`, with a ValueError too for text that does not fit DECIMAL(precision, scale) without rounding.
 
-    Where either is not known: for what is no decimal number.
+    Where either is not known: `check_decimal` itself.
     """
     if precision is None or scale is None:
         return check_decimal
@@ -201,9 +197,10 @@ def decimal_check(precision: int | None, scale: int | None) -> Callable[[str], o
     fraction = rf"(?:\.\d{{1,{scale}}})?" if scale else ""
     fits = re.compile(f"-?{integer_digits}{fraction}", re.ASCII).fullmatch
 
-    def check(text: str) -> None:
+    def check(text: str) -> str:
         if not fits(text):
             unscaled_decimal(text, precision, scale)  # it says why, or that only zeros are too many
+        return text
 
     return check
 
@@ -218,17 +215,19 @@ def integer_limits(bits: int, unsigned: bool) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-def check_range(number: int, bits: int, unsigned: bool) -> None:
-    """ValueError unless an integer type of so many bits holds the number."""
+def check_range(number: int, bits: int, unsigned: bool) -> int:
+    """The number. ValueError unless an integer type of so many bits holds it."""
     low, high = integer_limits(bits, unsigned)
     if not low <= number <= high:
         raise ValueError(f"{number} does not fit {'an unsigned' if unsigned else 'a'} {bits}-bit integer")
+    return number
 
 
-def check_year(number: int) -> None:
-    """ValueError unless it is a YEAR: 0 or 1901 to 2155."""
+def check_year(number: int) -> int:
+    """The number. ValueError unless it is a YEAR: 0 or 1901 to 2155."""
     if number and not 1901 <= number <= 2155:
         raise ValueError(f"{number} is no YEAR")
+    return number
 
 
 # ---- bytes and bits
@@ -267,11 +266,18 @@ def bit_number(data: str | bytes | None) -> int:
     return int.from_bytes(data, "big")
 
 
-def check_bit(length: int, data: bytes) -> None:
-    """ValueError unless these are the bytes of a BIT(length)."""
+def bit_bytes(text: str, length: int | None) -> bytes:
+    """The text of BIT's number → its bytes, the fewest where the length is not known. ValueError if it does not fit."""
+    number = integer(text, length or 64, unsigned=True)
+    return number.to_bytes(bit_size(length) if length else max(1, bit_size(number.bit_length())), "big")
+
+
+def check_bit(length: int, data: bytes) -> bytes:
+    """The bytes. ValueError unless they are those of a BIT(length)."""
     number = bit_number(data)
     if len(data) != bit_size(length) or number >> length:
         raise ValueError(f"0x{data[:16].hex()} is no BIT({length})")
+    return data
 
 
 # ---- enum and set
@@ -402,8 +408,7 @@ def _clock_text(micros: int, fsp: int) -> str:
 @lru_cache(maxsize=64)
 def zone(name: str) -> tzinfo:
     """A time zone by IANA name, or a fixed offset such as +08:00. ValueError when there is no such zone."""
-    match = _OFFSET.match(name)
-    if match:
+    if match := _OFFSET.match(name):
         offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
         return timezone(-offset if match[1] == "-" else offset)
     if name.upper() in ("UTC", "Z"):
@@ -425,8 +430,7 @@ def shift_zone(text: str, source: str, target: str) -> tuple[str, bool]:
     clock, _, fraction = text.partition(".")
     moment = _EPOCH + timedelta(microseconds=micros_of_datetime(clock))
     early = moment.replace(tzinfo=zone(source))
-    late = early.replace(fold=1)
-    before, after = early.utcoffset(), late.utcoffset()
+    before, after = early.utcoffset(), early.replace(fold=1).utcoffset()
     if before is not None and after is not None and before < after:
         raise ValueError(f"{text} never was in {source}: clocks were set forward")
     target_time = early.astimezone(zone(target))

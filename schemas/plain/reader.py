@@ -90,10 +90,9 @@ def check_extra(format_: str, extra: Mapping[str, Any]) -> None:
     """WireError BAD_LINE for what the encoder of `format_` could not write, or no decoder could read again."""
     for name, rule in _BY_FORMAT.get(format_, {}).items():
         if name in extra and not rule.holds(extra[name]):
-            details = f"extra.{name} is {shown(extra[name], 60)}; {rule.needed} is needed"
-            raise WireError("BAD_LINE", where="plain form", details=details)
+            raise _line_error(f"extra.{name} is {shown(extra[name], 60)}; {rule.needed} is needed")
     if has_surrogates(extra):
-        raise WireError("BAD_LINE", where="plain form", details="a text in extra holds half of a surrogate pair")
+        raise _line_error("a text in extra holds half of a surrogate pair")
 
 
 _OPS = ("c", "u", "d", "r")
@@ -135,8 +134,7 @@ def error_of_line(line: bytes) -> tuple[WireError, Message] | None:
     except ValueError as broken:
         raise _line_error(str(broken)) from broken
     error = WireError("NOT_DECODED", details=f"{fields.get('code')}: {fields.get('detail')}"[:1000])
-    at = plain_message(line)
-    return error, replace(at, key=key, value=value)
+    return error, replace(plain_message(line), key=key, value=value)
 
 
 def same_message(first: Message, then: Message) -> bool:
@@ -277,8 +275,7 @@ class PlainDecoder:
         self, schema_id: Any, field: str, keys: tuple[str, ...], id_: TableId, topic: str | None, row: Row
     ) -> Table:
         """The table of a registered schema. A delete names its key's; the topic's newest value schema tells more."""
-        entry = self._tables.get((schema_id, field, keys, topic, id_))
-        if entry is not None:
+        if (entry := self._tables.get((schema_id, field, keys, topic, id_))) is not None:
             return entry
         asked = schema_id, topic_subject(topic, field)
         if asked not in self._records:
@@ -287,8 +284,7 @@ class PlainDecoder:
         if record is None:
             raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=f"schema id {schema_id} is not TiCDC's")
         if {c.name for c in record.columns} <= set(keys) and topic is not None:
-            text = self._context.schemas.newest(avro_subject(topic, "value"))
-            newest = _try_compile(text)
+            newest = _try_compile(self._context.schemas.newest(avro_subject(topic, "value")))
             if newest and newest.id == record.id and set(keys) <= {c.name for c in newest.columns}:
                 record = newest
         table = self._tables[schema_id, field, keys, topic, id_] = Table.keyed(id_, record.columns, keys)
@@ -403,9 +399,7 @@ def read_bytes(text: Any, what: str) -> bytes | None:
 def read_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
     """`Message.headers` of a line's: pairs of a name and base64 (or null); an object of them too. ValueError."""
     if isinstance(headers, dict):
-        headers = [
-            [name, entry] for name, value in headers.items() for entry in (value if type(value) is list else [value])
-        ]
+        headers = [[name, e] for name, value in headers.items() for e in (value if type(value) is list else [value])]
     if not isinstance(headers, list | None):
         raise ValueError(_WHAT_HEADERS_ARE)
     read = []

@@ -54,8 +54,7 @@ class _TableDraft:
     """
 
     def __init__(self, table: Table, fallback: Charset) -> None:
-        self.table = table
-        self.before = table
+        self.table = self.before = table
         self.charset = Charset(table.charset, table.collate)
         self.conversion: Charset | None = None
         self.fallback = fallback

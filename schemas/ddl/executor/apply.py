@@ -33,8 +33,7 @@ def affected_tables(catalog: Catalog, statement: statements.Statement, db: str =
     """The tables, views and sequences that a statement is about, as it names them, before it is applied."""
     match statement:
         case statements.AlterTable():  # where none has a database, the error is about the other one
-            others = [_id(name, db) for name in statements.named_tables(statement)[1:]]
-            return (_id(statement.table, db), *others)
+            return (_id(statement.table, db), *[_id(name, db) for name in statements.named_tables(statement)[1:]])
         case statements.DropDatabase() if database := catalog.databases.get(statement.name):
             return tuple(database.objects())
         case statements.FlashbackDatabase() if dropped_db := catalog.dropped.get(statement.name):
@@ -211,9 +210,7 @@ def _recover_table(catalog: Catalog, s: statements.RecoverTable, db: str) -> Cat
 # ---- views, sequences, the rest
 def _create_relation(catalog: Catalog, s: statements.CreateRelation, db: str) -> Catalog:
     id_ = _id(s.table, db)
-    if catalog.exists(id_) and s.if_not_exists:
-        return catalog
-    return _with_relation(catalog, Relation(s.kind, id_))
+    return catalog if catalog.exists(id_) and s.if_not_exists else _with_relation(catalog, Relation(s.kind, id_))
 
 
 def _with_relation(catalog: Catalog, relation: Relation) -> Catalog:

@@ -43,8 +43,7 @@ class Names(Generic[V]):
             bucket.pop(key, None)
         else:
             bucket[key] = value
-        buckets = (*self._buckets[:at], bucket, *self._buckets[at + 1 :])
-        return Names(buckets, self._count + len(bucket) - before)
+        return Names((*self._buckets[:at], bucket, *self._buckets[at + 1 :]), self._count + len(bucket) - before)
 
     def __len__(self) -> int:
         return self._count

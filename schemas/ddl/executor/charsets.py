@@ -20,7 +20,6 @@ _CHARSETS: dict[str, tuple[str, int]] = {
     "ascii": ("ascii_bin", 1), "binary": ("binary", 1), "gbk": ("gbk_chinese_ci", 2),
     "gb18030": ("gb18030_chinese_ci", 4),
 }  # fmt: skip
-_ALIASES = {"utf8mb3": "utf8"}
 
 # Character sets whose bytes are not UTF-8 in TiDB → Python's codec. TiDB treats latin1 as UTF-8.
 _CODECS = {"gbk": "gbk", "gb18030": "gb18030", "ascii": "ascii"}
@@ -41,7 +40,7 @@ def resolve(charset: str | None, collate: str | None, fallback: Charset) -> Char
         return fallback
     if charset and charset not in _CHARSETS:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"character set {charset!r} is not TiDB's: {', '.join(_CHARSETS)}")
-    charset = _ALIASES.get(charset or "", charset or "")
+    charset = "utf8" if charset == "utf8mb3" else charset or ""
     if not collate:
         return Charset(charset, _CHARSETS[charset][0])
     collate = collate.replace("utf8mb3_", "utf8_")

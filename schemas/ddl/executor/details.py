@@ -31,8 +31,7 @@ def details_after(table: Table, clause: statements.Clause) -> TableDetails | Non
         case statements.NoColumnEffect(what="PARTITION BY" | "REMOVE PARTITIONING"):
             details = replace(details, partitioned=clause.partitioned, partitioning=clause.partitioning)
         case statements.NoColumnEffect() if details.partitioning is not None:
-            partitioning = details.partitioning.after(clause.what, clause.partitions)
-            details = replace(details, partitioning=partitioning)
+            details = replace(details, partitioning=details.partitioning.after(clause.what, clause.partitions))
     return details
 
 

@@ -12,7 +12,6 @@ from ticdc_bridge.schemas.model.types import Kind
 
 Named = TypeVar("Named", Column, Index, ForeignKey)
 PRIMARY = "PRIMARY"
-_EXPRESSION_INDEX = "expression_index"
 _HIDDEN = "_V$_"
 
 
@@ -57,9 +56,7 @@ def with_indexes(table: Table, added: Sequence[IndexDef], before: Sequence[Index
         if (entry.name or entry.kind == "primary") and find(indexes, name):
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has an index {name} already")
         used_names.add(name.lower())
-        names = tuple(
-            _column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(entry.parts)
-        )
+        names = tuple(_column(table, p).name if p else hidden_column(name, i) for i, p in enumerate(entry.parts))
         index = Index(name, names, entry.kind != "index", _lengths(table, entry), entry.condition)
         is_handle = entry.kind == "primary" and before is None and entry.clustered is not False and len(names) == 1
         first = is_handle and _column(table, names[0]).type.kind is Kind.INTEGER
@@ -93,7 +90,7 @@ def with_prefixes_of(table: Table, changed: Column) -> Table:
 def _free_name(table: Table, name: IndexDef, used_names: set[str]) -> str:
     # CREATE TABLE looks at all parts, ALTER TABLE at the first (upstream `setEmptyConstraintName`, `CreateIndex`).
     expression = not name.parts[0] or (not table.indexes and "" in name.parts)
-    base = _EXPRESSION_INDEX if expression else name.parts[0]
+    base = "expression_index" if expression else name.parts[0]
     if base.lower() not in used_names and base.upper() != PRIMARY:
         return base
     number = 2

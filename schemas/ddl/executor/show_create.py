@@ -16,7 +16,6 @@ _CLOCK = "CURRENT_TIMESTAMP"
 _TIMES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _NO_LITERAL = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
 _NOT_SHOWN = ("text", "longtext", "blob", "longblob")
-_HEX_CHARSETS = {"gbk": "gbk", "gb18030": "gb18030"}  # others are UTF-8 here, or ASCII
 
 
 def show_create(table: Table, *, unknown: str = "") -> str:
@@ -84,7 +83,7 @@ def key_name(index: Index) -> str:
 def _typed_type(column: Column) -> str:
     if not any("\\" in element for element in column.elements):
         return type_text(column)
-    charset = _HEX_CHARSETS.get(column.charset, "utf-8")
+    charset = column.charset if column.charset in ("gbk", "gb18030") else "utf-8"  # others are UTF-8 here, or ASCII
     quoted = (quote_text(e) if "\\" not in e else f"x'{e.encode(charset).hex()}'" for e in column.elements)
     return f"{column.type.name}({','.join(quoted)})"
 
@@ -127,9 +126,7 @@ def _default(column: Column, typed: bool) -> str:
         return f" DEFAULT {default}{digits}"
     if column.default_is_expr or (column.type.kind in _TIMES and default.upper() == "CURRENT_DATE"):
         return f" DEFAULT ({default})"
-    if column.type.kind is Kind.BIT:
-        return f" DEFAULT {default}"
-    return f" DEFAULT '{_escape(default)}'"
+    return f" DEFAULT {default}" if column.type.kind is Kind.BIT else f" DEFAULT '{_escape(default)}'"
 
 
 def _escape(text: str) -> str:

@@ -120,8 +120,7 @@ def _change(c: Cursor) -> statements.Clause:
     c.expect("CHANGE")
     c.accept("COLUMN")
     lenient = c.accept("IF", "EXISTS")
-    old = c.column()
-    return statements.ChangeColumn(old, column_definition(c), position(c), lenient)
+    return statements.ChangeColumn(c.column(), column_definition(c), position(c), lenient)
 
 
 def _rename(c: Cursor) -> statements.Clause:

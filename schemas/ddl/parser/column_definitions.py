@@ -94,10 +94,8 @@ def _element(c: Cursor) -> str | bytes:
         raise syntax_error(c.text, at.start, details)
     if c.mode.shown and _SHOWN_CONTROL.search(text):
         # SHOW CREATE TABLE writes control characters so, and a backslash as it is (upstream `format.OutputFormat`).
-        details = (
-            f"the element {text!r} has a line break, or a backslash before a letter: SHOW CREATE TABLE does not tell"
-        )
-        raise syntax_error(c.text, at.start, details)
+        reason = "has a line break, or a backslash before a letter: SHOW CREATE TABLE does not tell"
+        raise syntax_error(c.text, at.start, f"the element {text!r} {reason}")
     # Trailing blanks do not belong to an element (MySQL reference, ENUM type).
     return text.rstrip(" ")
 
@@ -141,9 +139,7 @@ def position(c: Cursor) -> ColumnPosition | None:
     """FIRST, AFTER column, or nothing."""
     if c.accept("FIRST"):
         return ColumnPosition()
-    if c.accept("AFTER"):
-        return ColumnPosition(c.column())
-    return None
+    return ColumnPosition(c.column()) if c.accept("AFTER") else None
 
 
 def _with_option(c: Cursor, column: ColumnDef) -> ColumnDef | None:

@@ -74,9 +74,7 @@ class Cursor:
 
     def accept_any(self, *words: str) -> str:
         """Reads one of these words and returns it, "" if none comes next."""
-        if self.upper in words and self.upper:
-            return self.advance().upper
-        return ""
+        return self.advance().upper if self.upper in words and self.upper else ""
 
     def expect(self, *words: str) -> None:
         for word in words:
@@ -132,9 +130,7 @@ class Cursor:
     def table(self) -> TableName:
         """db.table or table."""
         first = self.name("a table's name")
-        if self.accept("."):
-            return TableName(first, self.name_after_dot("a table's name"))
-        return TableName("", first)
+        return TableName(first, self.name_after_dot("a table's name")) if self.accept(".") else TableName("", first)
 
     def column(self) -> str:
         """A column; a table or database before it is read and left out."""
@@ -225,8 +221,7 @@ class Cursor:
             if self.token.kind == lexer.END:
                 self.fail(")")
             upper = self.advance().upper
-            if upper:
-                depth += (upper == "(") - (upper == ")")
+            depth += (upper == "(") - (upper == ")")
 
     def skip_expression(self, *ends: str) -> None:
         """Reads an expression whatever is in it: up to a comma or a closing parenthesis of its own level, or an end."""

@@ -12,7 +12,6 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import require_bytes
 
 NOW = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))
-_LITERAL_WORDS = frozenset(("DATE", "TIME", "TIMESTAMP"))
 _TODAY = frozenset(("CURRENT_DATE", "CURDATE"))
 
 
@@ -34,11 +33,10 @@ def _default_value(c: Cursor) -> DefaultValue:
         is_kept = default.kind != "expr" or c.all[start].upper[:4] == "NEXT" or _is_call(c.all[start : c.at])
         c.expect(")")
         return default if is_kept else replace(default, kind="computed")
-    simple = _simple_default(c)
-    if simple is not None:
+    if (simple := _simple_default(c)) is not None:
         return simple
     # Without parentheses only a function may stand here: a COLLATE after it is the column's. (MySQL has DATE '…' too.)
-    if c.token.kind in (WORD, QUOTED) and c.peek().upper != "(" and c.upper not in _LITERAL_WORDS:
+    if c.token.kind in (WORD, QUOTED) and c.peek().upper != "(" and c.upper not in ("DATE", "TIME", "TIMESTAMP"):
         c.fail("a literal, CURRENT_TIMESTAMP, or an expression in parentheses")
     return DefaultValue("expr", atom(c))
 

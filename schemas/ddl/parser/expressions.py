@@ -27,11 +27,9 @@ _WITHOUT_PARENTHESES = {
     "LOCALTIME": "localtime()", "LOCALTIMESTAMP": "localtimestamp()", "CURRENT_USER": "current_user()",
     "UTC_TIMESTAMP": "utc_timestamp()", "UTC_DATE": "utc_date()", "UTC_TIME": "utc_time()",
 }  # fmt: skip
-_SAME_CHARSETS = {"utf8mb3": "utf8"}
 _UNIT_FIRST = frozenset(("TIMESTAMPDIFF", "TIMESTAMPADD"))
 _FORMATS = frozenset(("DATE", "DATETIME", "TIME", "TIMESTAMP"))
 _STORED_NAMES = {"char": "char_func", "insert": "insert_func"}
-_COMMA = (",",)
 _BETWEEN_ARGUMENTS = dict.fromkeys(("SUBSTRING", "SUBSTR", "MID"), (",", "FROM", "FOR"))
 _RESERVED_FUNCTIONS = frozenset(
     (*"IF LEFT RIGHT REPLACE REPEAT MOD CHAR INSERT INTERVAL DATABASE CURRENT_ROLE".split(), *_WITHOUT_PARENTHESES)
@@ -127,13 +125,12 @@ def _is_call(c: Cursor) -> bool:
     """True if INTERVAL ( … ) is the function: a comma follows its first argument, a unit of time an interval."""
     if c.peek().upper != "(":
         return False
-    at, depth = c.at + 1, 0
-    while at < len(c.all):
+    depth = 0
+    for at in range(c.at + 1, len(c.all)):
         upper = c.all[at].upper
         depth += (upper == "(") - (upper == ")")
         if not depth:
             return c.all[min(at + 1, len(c.all) - 1)].upper not in literals.UNITS
-        at += 1
     return False
 
 
@@ -195,11 +192,16 @@ def _word(c: Cursor) -> str:
         if next_.kind == BITS:
             c.advance()  # TiDB prints no introducer of bits (upstream `pkg/types/parser_driver/value_expr.go`)
             return atom(c)
-        return literals.text_literal(c.literal(), _SAME_CHARSETS.get(charset, charset))
+        return literals.text_literal(c.literal(), "utf8" if charset == "utf8mb3" else charset)
     if c.accept("ROW", "("):
         return f"row({_list(c, ',')})"
+    if c.accept("CASE"):
+        return _case(c)
+    if c.accept("BINARY"):
+        return f"binary {_unary(c)}"
     if upper in _SPECIAL and (next_.upper == "(" or upper not in _NAMES_TOO):
-        return _SPECIAL[upper](c)
+        c.advance()
+        return c.in_parentheses(_SPECIAL[upper])
     if upper in ("DATE", "TIME", "TIMESTAMP") and next_.kind == STRING:
         c.advance()
         return literals.temporal_literal(upper, c.literal())
@@ -221,19 +223,15 @@ def _reference(c: Cursor) -> str:
 def _call(c: Cursor) -> str:
     upper, name = c.upper, str(c.advance().value).lower()
     c.expect("(")
-    if upper in _UNIT_FIRST:
-        each = literals.unit(c)
+    if upper in _UNIT_FIRST or (upper == "GET_FORMAT" and c.upper in _FORMATS):
+        word = literals.unit(c) if upper in _UNIT_FIRST else c.advance().upper.lower()
         c.expect(",")
-        return f"{name}({each}, {_list(c, ', ')})"
-    if upper == "GET_FORMAT" and c.upper in _FORMATS:
-        kind = c.advance().upper.lower()
-        c.expect(",")
-        return f"{name}({kind}, {_list(c, ', ')})"
+        return f"{name}({word}, {_list(c, ', ')})"
     name = _STORED_NAMES.get(name, name)
     if c.accept(")"):
         return f"{name}()"
     out = [_argument(c)]
-    while c.accept_any(*_BETWEEN_ARGUMENTS.get(upper, _COMMA)):
+    while c.accept_any(*_BETWEEN_ARGUMENTS.get(upper, (",",))):
         out.append(_argument(c))
     if upper == "CHAR":
         out.append(f"'{c.word_or_text('a character set').lower()}'" if c.accept("USING") else "null")
@@ -255,15 +253,11 @@ def _list(c: Cursor, between: str) -> str:
 def _argument(c: Cursor) -> str:
     if c.upper == "INTERVAL" and not _is_call(c):
         added = _interval(c)
-        if c.accept("+"):
-            return f"date_add({arithmetic(c)}, {added})"
-        return added
-    distinct = "distinct " if c.accept("DISTINCT") else ""
-    return distinct + expression(c)
+        return f"date_add({arithmetic(c)}, {added})" if c.accept("+") else added
+    return ("distinct " if c.accept("DISTINCT") else "") + expression(c)
 
 
 def _case(c: Cursor) -> str:
-    c.expect("CASE")
     out = "case" if c.upper == "WHEN" else f"case {expression(c)}"
     while c.accept("WHEN"):
         condition = expression(c)
@@ -275,68 +269,44 @@ def _case(c: Cursor) -> str:
     return out + " end"
 
 
+# ---- what stands in the parentheses of functions with words in them
 def _cast(c: Cursor) -> str:
-    c.expect("CAST", "(")
     inner = expression(c)
     c.expect("AS")
     type_ = literals.cast_type(c)
-    array = " array" if c.accept("ARRAY") else ""
-    c.expect(")")
-    return f"cast({inner} as {type_}{array})"
+    return f"cast({inner} as {type_}{' array' if c.accept('ARRAY') else ''})"
 
 
 def _convert(c: Cursor) -> str:
-    c.expect("CONVERT", "(")
     inner = expression(c)
     if c.accept("USING"):
-        charset = c.word_or_text("a character set").lower()
-        c.expect(")")
-        return f"convert({inner} using '{charset}')"
+        return f"convert({inner} using '{c.word_or_text('a character set').lower()}')"
     c.expect(",")
-    type_ = literals.cast_type(c)
-    c.expect(")")
-    return f"convert({inner}, {type_})"
+    return f"convert({inner}, {literals.cast_type(c)})"
 
 
 def _extract(c: Cursor) -> str:
-    c.expect("EXTRACT", "(")
     each = literals.unit(c)
     c.expect("FROM")
-    inner = expression(c)
-    c.expect(")")
-    return f"extract({each} from {inner})"
+    return f"extract({each} from {expression(c)})"
 
 
 def _trim(c: Cursor) -> str:
-    c.expect("TRIM", "(")
     ends = c.accept_any("BOTH", "LEADING", "TRAILING").lower()
     removed = "" if ends and c.upper == "FROM" else expression(c)
     if not c.accept("FROM"):
-        c.expect(")")
         return f"trim({removed})"
     inner = expression(c)
-    c.expect(")")
     if ends and not removed:
         removed = literals.text_literal(" ")
     return "trim(" + " ".join(filter(None, (ends, removed, "from", inner))) + ")"
 
 
 def _position(c: Cursor) -> str:
-    c.expect("POSITION", "(")
     first = arithmetic(c)
     c.expect("IN")
-    second = arithmetic(c)
-    c.expect(")")
-    return f"position({first} in {second})"
-
-
-def _binary(c: Cursor) -> str:
-    c.expect("BINARY")
-    return f"binary {_unary(c)}"
+    return f"position({first} in {arithmetic(c)})"
 
 
 _NAMES_TOO = ("EXTRACT", "TRIM", "POSITION")
-_SPECIAL = {
-    "CASE": _case, "CAST": _cast, "CONVERT": _convert, "EXTRACT": _extract, "TRIM": _trim, "BINARY": _binary,
-    "POSITION": _position,
-}  # fmt: skip
+_SPECIAL = {"CAST": _cast, "CONVERT": _convert, "EXTRACT": _extract, "TRIM": _trim, "POSITION": _position}

@@ -25,7 +25,6 @@ MAX_LENGTH = 4 << 20
 MAX_TOKENS = 250_000  # tables at the limits of TiDB (4,096 columns, 8,192 partitions) stay below
 
 WORD, QUOTED, STRING, NUMBER, BITS, OP, END = range(7)
-_KIND_NAMES = ("", "name", "text", "number", "bits", "", "the end of the statement")
 
 # Words that can't be a bare name where a name is optional or a clause could begin (upstream `pkg/parser/parser.y`,
 # ReservedKeyword). A quoted name can be anything.
@@ -102,13 +101,12 @@ def unknown_mode(sql_mode: str) -> str:
 WIRE = LexicalMode(backslashes=False, restored=True)
 TYPED = LexicalMode.of_sql_mode()
 SHOW = LexicalMode(backslashes=True, restored=True, shown=True)
-# A MySQL connector sends statements as they were typed; TiCDC's formats send them restored.
-_MODES = {"debezium-mysql": TYPED}
 
 
 def mode_of(format_name: str) -> LexicalMode:
     """The lexical mode in which a wire format (a name of FORMATS) carries DDL."""
-    return _MODES.get(format_name, WIRE)
+    # A MySQL connector sends statements as they were typed; TiCDC's formats send them restored.
+    return TYPED if format_name == "debezium-mysql" else WIRE
 
 
 class Token(NamedTuple):
@@ -163,7 +161,7 @@ def syntax_error(text: str, at: int, details: str) -> DdlError:
 def describe_token(token: Token, text: str) -> str:
     """How an error names a token."""
     if token.kind == END:
-        return _KIND_NAMES[END]
+        return "the end of the statement"
     lexeme = text[token.start : token.end]
     return repr(lexeme if len(lexeme) <= 40 else lexeme[:40] + "…")
 
@@ -225,10 +223,7 @@ class _Lexer:
         return out
 
     def _operator(self, op: str, at: int) -> int:
-        if op == "(":
-            self.depth += 1
-        elif op == ")":
-            self.depth -= 1
+        self.depth += (op == "(") - (op == ")")
         self.out.append(Token(OP, op, op, at, at + len(op)))
         return at + len(op)
 
@@ -256,8 +251,7 @@ class _Lexer:
                 return self._string(at)
             case _:
                 if len(lexeme["xhex"] or "") % 2:
-                    details = "x'…' has an even number of digits"
-                    raise DdlError("DDL_REFUSED", **syntax_error(text, at, details).fields)
+                    raise DdlError("DDL_REFUSED", **syntax_error(text, at, "x'…' has an even number of digits").fields)
                 self.out.append(Token(BITS, "", _bits(lexeme), at, lexeme.end()))
         return lexeme.end()
 

@@ -90,8 +90,7 @@ def _bound(c: Cursor) -> Bound:
     if c.token.kind == STRING or c.is_introducer():
         text = c.literal()
         return text if "\\" not in text else c.fail("a text without a backslash")
-    sign = -1 if c.accept("-") else 1
-    return sign * c.integer()
+    return (-1 if c.accept("-") else 1) * c.integer()
 
 
 _FUNCTIONS = ("TO_DAYS", "YEAR", "UNIX_TIMESTAMP")

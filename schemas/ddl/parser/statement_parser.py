@@ -312,13 +312,9 @@ _OTHER_OBJECTS = tuple(
 
 def _lock(c: Cursor) -> statements.Statement:
     what = c.advance().upper
-    if c.accept("STATS"):
-        c.rest()
-        return statements.NoRowEffect(f"{what} STATS")
-    if not c.accept_any("TABLE", "TABLES"):
-        c.fail("TABLES", "STATS")
+    word = c.accept_any("STATS", "TABLE", "TABLES") or c.fail("TABLES", "STATS")
     c.rest()
-    return statements.NoRowEffect(f"{what} TABLES")
+    return statements.NoRowEffect(f"{what} {'STATS' if word == 'STATS' else 'TABLES'}")
 
 
 def _admin(c: Cursor) -> statements.Statement:

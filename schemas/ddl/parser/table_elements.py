@@ -14,9 +14,7 @@ _INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL F
 
 def starts_index(c: Cursor) -> bool:
     """True if an index or a constraint comes, not a column. A column may be called `vector` or `columnar`."""
-    if c.upper in ("VECTOR", "COLUMNAR", "HYBRID"):
-        return c.peek().upper == "INDEX"
-    return c.upper in _INDEX_FIRST
+    return c.peek().upper == "INDEX" if c.upper in ("VECTOR", "COLUMNAR", "HYBRID") else c.upper in _INDEX_FIRST
 
 
 def elements(c: Cursor) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...]]:
@@ -88,8 +86,7 @@ def index_columns(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], t
     while True:
         lengths.append(None)
         if c.upper == "(":
-            text = c.attempt(lambda c: c.in_parentheses(expression))
-            if text is None:
+            if (text := c.attempt(lambda c: c.in_parentheses(expression))) is None:
                 c.skip_parentheses()
             else:
                 texts.append(text)

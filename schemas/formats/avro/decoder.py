@@ -121,8 +121,7 @@ def _meaning(column: Column) -> tuple[object, ...]:
 def _compare(record: RecordReader, keys: tuple[str, ...], version: TableVersion, options: Options) -> Joined:
     folded = {sanitise_name(c.name).lower(): c.name for c in version.table.columns}
     names = (in_letters_of(folded.get(c.name.lower(), c.name), c.name) for c in record.columns)
-    table_id = TableId(*map(in_letters_of, version.table.id, record.id))
-    version = in_letters(version, table_id, names)
+    version = in_letters(version, TableId(*map(in_letters_of, version.table.id, record.id)), names)
     table_names, twice = names_of_columns(c.name for c in version.table.columns)
     if any(c.name in twice for c in record.columns):
         return version, None  # the decoder says that it can't know which column is meant
@@ -281,8 +280,7 @@ class AvroDecoder:
     ) -> RowChange:  # fmt: skip
         op, commit_ts, before, after = change
         keys = tuple(c.name for c in key.columns) if key else ()
-        strange = [name for name in keys if all(name != c.name for c in record.columns)]
-        if strange:
+        if strange := [name for name in keys if all(name != c.name for c in record.columns)]:
             raise WireError("MALFORMED", where="key", details=f"it has column {strange[0]!r}, the row does not")
         version, mismatch = self._definitions.find(record, commit_ts, keys)
         names, twice = names_of_columns(c.name for c in version.table.columns if not c.virtual) if version else ({}, ())

@@ -60,8 +60,7 @@ class SchemaIds:
 
         WireError as `publish.value_schema` and `SchemaSource.id_of`, SetupError as the latter.
         """
-        entry = self._plans.get((topic, id(table), keyspace, valued))
-        if entry is not None:
+        if (entry := self._plans.get((topic, id(table), keyspace, valued))) is not None:
             return entry[1]
         options = self._options if keyspace is None else replace(self._options, keyspace=keyspace)
         text, key, value = publish.key_schema(table, options), None, None
@@ -87,10 +86,8 @@ class AvroEncoder:
     """Writes what TiCDC's encoder writes; schemas are registered (or looked up) once per table and topic."""
 
     def __init__(self, context: base.Context) -> None:
-        self._context = context
-        self._options = context.options
-        self._plans = SchemaIds(context.schemas, context.options)
-        options = self._options
+        options = self._options = context.options
+        self._plans = SchemaIds(context.schemas, options)
         strings = {options.avro_decimal_handling_mode, options.avro_bigint_unsigned_handling_mode} == {"string"}
         if options.enable_row_checksum and not (options.enable_tidb_extension and strings):
             details = (

@@ -81,10 +81,8 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
         raise ValueError(f"a record is needed, this is {_type_name(schema)}")
     if isinstance(schema.get("connect.name"), str) and "tidb_type" not in json.dumps(schema["fields"]):
         # Connect's sinks give TiCDC's own schemas a name, too, when they archive a topic.
-        name = schema["connect.name"][:100]
-        raise ValueError(
-            f"it is Kafka Connect's schema {name}; read the topic as debezium-mysql, debezium-avro or auto"
-        )
+        what = f"Kafka Connect's schema {schema['connect.name'][:100]}"
+        raise ValueError(f"it is {what}; read the topic as debezium-mysql, debezium-avro or auto")
     namespace, table = record_names(schema)
     keyspace, _, db = namespace.rpartition(".")
     fields, columns, extension, before = [], [], [], None
@@ -218,27 +216,22 @@ def _read_default(column: Column, default: Any) -> Value:
 # ---------------------------------------------------------------------------------- wire value → plain value
 def _converter(column: Column, primitive: str) -> Convert:
     kind = column.type.kind
-    if kind is Kind.DECIMAL:
-        return partial(_decimal, column) if primitive == "bytes" else _decimal_text
-    if kind is Kind.INTEGER and column.is_unsigned64:
-        return (lambda number: str(number % _TWO_64)) if primitive == "long" else _unsigned_text
-    if kind is Kind.BIT:
-        return partial(_bit, column)
-    if kind is Kind.YEAR or (kind is Kind.INTEGER and column.type.bits < 64):
-        return partial(_integer, column)
+    match kind:
+        case Kind.DECIMAL if primitive == "bytes":
+            return partial(_decimal, column)
+        case Kind.DECIMAL:
+            return lambda data: values.check_decimal(data.decode("ascii"))
+        case Kind.INTEGER if column.type.bits < 64:
+            return lambda number: str(values.check_range(number, column.type.bits, column.unsigned))
+        case Kind.INTEGER if column.unsigned and primitive == "long":
+            return lambda number: str(number % _TWO_64)
+        case Kind.INTEGER if column.unsigned:
+            return lambda data: str(values.integer(data.decode("ascii"), 64, unsigned=True))
+        case Kind.BIT:
+            return partial(values.check_bit, column.length or 0)
+        case Kind.YEAR:
+            return lambda number: str(values.check_year(number))
     return _BY_PRIMITIVE[primitive]
-
-
-def _integer(column: Column, number: int) -> str:
-    if column.type.kind is Kind.YEAR:
-        values.check_year(number)
-    else:
-        values.check_range(number, column.type.bits, column.unsigned)
-    return str(number)
-
-
-def _unsigned_text(data: bytes) -> str:
-    return str(values.integer(data.decode("ascii"), 64, unsigned=True))
 
 
 def _decimal(column: Column, data: bytes) -> str:
@@ -249,17 +242,6 @@ def _decimal(column: Column, data: bytes) -> str:
     if precision is not None and abs(unscaled) >= 10**precision:
         raise ValueError(f"{values.decimal_text(unscaled, scale)} does not fit DECIMAL({precision},{scale})")
     return values.decimal_text(unscaled, scale)
-
-
-def _decimal_text(data: bytes) -> str:
-    text = data.decode("ascii")
-    values.check_decimal(text)
-    return text
-
-
-def _bit(column: Column, data: bytes) -> bytes:
-    values.check_bit(column.length or 0, data)
-    return data
 
 
 _BY_PRIMITIVE: dict[str, Convert] = {
@@ -337,7 +319,7 @@ def _writer(column: Column, primitive: str) -> Write:
     if kind is Kind.DECIMAL:
         return _decimal_writer(column, primitive)
     if kind is Kind.BIT:
-        return lambda value: binary.write_bytes(_bit(column, require_bytes(value)))
+        return lambda value: binary.write_bytes(values.check_bit(column.length or 0, require_bytes(value)))
     return _WRITERS[Kind.DOUBLE if primitive == "double" else kind]
 
 
@@ -351,12 +333,7 @@ def _write_integer(column: Column, primitive: str, text: str) -> bytes:
 def _decimal_writer(column: Column, primitive: str) -> Write:
     if primitive == "string":
         check = values.decimal_check(column.length, column.scale)
-
-        def write_text(text: str) -> bytes:
-            check(text)
-            return binary.write_bytes(text.encode())
-
-        return write_text
+        return lambda text: binary.write_bytes(check(text).encode())
     assert column.length is not None
     assert column.scale is not None
     precision, scale = column.length, column.scale

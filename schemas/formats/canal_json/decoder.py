@@ -39,9 +39,7 @@ _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 _DDL = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX")
 # Records of the binlog that change no row (canal's CanalEntry: EntryType, EventType), and statements of type QUERY.
 _MARKERS = ("TRANSACTIONBEGIN", "TRANSACTIONEND", "XACOMMIT", "XAROLLBACK", "GTID", "MHEARTBEAT")
-_MARKER_STATEMENT = re.compile(
-    r"\s*(?:BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|START\s+TRANSACTION|XA)\b", re.IGNORECASE
-)
+_MARKER_QUERY = re.compile(r"\s*(?:BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|START\s+TRANSACTION|XA)\b", re.IGNORECASE)
 _TYPE = re.compile(
     r"\s*([a-z][a-z0-9]*(?: (?:precision|varying))?)\s*(?:\((.*)\))?"
     r"((?:\s+(?:unsigned|signed|zerofill|binary|(?:charset|character set|collate) \w+))*)\s*\Z",
@@ -218,7 +216,7 @@ def _statement(body: dict[str, Any], kind: str, commit_ts: int | None) -> list[E
         db, table = (utf8(body.get(name) or "", name) for name in ("database", "table"))
         extra = {"type": kind, **_time_extra(commit_ts, _time(body))}
         return [DdlEvent("canal-json", db, table, commit_ts, None, query, extra)]
-    if kind in _MARKERS or (kind == "QUERY" and _MARKER_STATEMENT.match(query)):
+    if kind in _MARKERS or (kind == "QUERY" and _MARKER_QUERY.match(query)):
         return []
     if kind == "QUERY":
         raise ValueError(

@@ -9,7 +9,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.craft import layout as wire
 from ticdc_bridge.schemas.formats.craft import values as cell_values
-from ticdc_bridge.schemas.formats.definitions import by_definition, join_definition
+from ticdc_bridge.schemas.formats.definitions import HANDLE_KEY, by_definition, join_definition
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
@@ -68,13 +68,9 @@ class CraftDecoder:
         raw: dict[str, Any] = {}
         before = None if row_event.old is None else _read(data, row_event.old, layout, flags, raw, "before")
         after = None if row_event.new is None else _read(data, row_event.new, layout, flags, raw, "after")
-        extra: dict[str, Any] = {}
+        extra: dict[str, Any] = {name: value for name, value in (("types", layout.types), ("raw", raw)) if value}
         if row_event.partition != wire.NO_PARTITION:
-            extra["partition"] = row_event.partition
-        if layout.types:
-            extra["types"] = layout.types
-        if raw:
-            extra["raw"] = raw
+            extra = {"partition": row_event.partition, **extra}
         event = RowChange(
             "craft", layout.table, "d" if after is None else "c" if before is None else "u", row_event.commit_ts,
             before, after, layout.table.handle_key, self._context.options.time_zone,
@@ -146,7 +142,7 @@ def _compile(
     key_only = False
     if new is None and old is not None:
         names = {c.name for c in table.columns if not c.virtual}
-        key_only = all(flags & wire.HANDLE_KEY for flags in old.flags) and (version is None or names > set(old.names))
+        key_only = all(flags & HANDLE_KEY for flags in old.flags) and (version is None or names > set(old.names))
     readers = {name: cell_values.reader(by_name[name], *kind) for name, kind in sent.items()}
     types = {name: list(kind) for name, kind in sent.items() if cell_values.type_of(by_name[name]) != kind}
     return _Layout(table, version, readers, frozenset(numbers), types, key_only, mismatch)

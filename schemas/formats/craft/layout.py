@@ -153,9 +153,6 @@ ROW, DDL, RESOLVED = 1, 2, 3
 NEW, OLD = 1, 2
 NO_PARTITION = NO_TERM = -1
 
-# Flags of a column.
-BINARY, HANDLE_KEY, GENERATED, PRIMARY_KEY, UNIQUE_KEY, MULTIPLE_KEY, NULLABLE, UNSIGNED = (1 << n for n in range(8))
-
 MAX_EVENTS = 1 << 18  # an event can be as short as six bytes; TiCDC's default is 16 in a message
 _KEPT_TERMS = 32 << 10  # bytes of a dictionary that is kept: what hostile messages can make us hold is bounded
 
@@ -440,9 +437,7 @@ def write_rows(rows: Sequence[RowOut]) -> bytes:
     terms = Dictionary()
     schemas = [terms.id(row.db) for row in rows]
     tables = [terms.id(row.table) for row in rows]
-    groups = [
-        [_write_group(k, image, terms) for k, image in ((NEW, r.new), (OLD, r.old)) if image is not None] for r in rows
-    ]
+    groups = [[_write_group(k, image, terms) for k, image in ((NEW, r.new), (OLD, r.old)) if image] for r in rows]
     headers = _headers([r.commit_ts for r in rows], ROW, [r.partition for r in rows], schemas, tables)
     return _message(headers, [b"".join(g) for g in groups], terms.data(), [[len(g) for g in row] for row in groups])
 
@@ -465,9 +460,7 @@ def _headers(
     stamps: Sequence[int], kind: int, partitions: Sequence[int], schemas: Sequence[int], tables: Sequence[int]
 ) -> bytes:
     kinds = uvarints([kind] * len(stamps))
-    return b"".join(
-        (delta_uvarints(stamps), kinds, delta_varints(partitions), delta_varints(schemas), delta_varints(tables))
-    )
+    return delta_uvarints(stamps) + kinds + b"".join(map(delta_varints, (partitions, schemas, tables)))
 
 
 def _write_group(kind: int, cells: RowCells, terms: Dictionary) -> bytes:

@@ -13,12 +13,12 @@ from functools import partial
 from typing import NoReturn
 
 from ticdc_bridge.schemas.codec.sql_text import TEMPORAL_FORMS
-from ticdc_bridge.schemas.formats.craft import layout
+from ticdc_bridge.schemas.formats import definitions
 from ticdc_bridge.schemas.formats.craft.layout import unzigzag, uvarint, varint
-from ticdc_bridge.schemas.formats.definitions import ANY_TYPE
+from ticdc_bridge.schemas.formats.definitions import ALWAYS_UNSIGNED, ANY_TYPE
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.table import Column, Value, require_bytes, require_text
-from ticdc_bridge.schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, Kind
+from ticdc_bridge.schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, CHARACTER, Kind
 
 _SMALL = tuple(str(unzigzag(n)) for n in range(128))
 _SMALL_UNSIGNED = tuple(map(str, range(128)))
@@ -27,11 +27,7 @@ _DOUBLE = struct.Struct("<d")
 _BEYOND_FLOAT = 2.0**128 - 2.0**103  # from here on a double is not rounded to the greatest float32
 # Type codes that are no column type of TiDB's today, and what they stand for.
 _OTHER_CODES = {(253, False): "varchar", (253, True): "varbinary", (14, False): "date", (14, True): "date"}
-# No character type: TiDB gives these the character set `binary`, whose flag is then set.
-_CHARACTER = (Kind.TEXT, Kind.ENUM, Kind.SET)
 _TEXTUAL = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR)
-# Types that TiDB takes for unsigned by nature; Craft ignores the flag on them.
-_UNSIGNED = (Kind.BIT, Kind.YEAR)
 _VAGUE = {
     Kind.ENUM: "this ENUM or another: its elements are not sent",
     Kind.SET: "this SET or another: its elements are not sent",
@@ -42,7 +38,7 @@ _VAGUE = {
 # ---------------------------------------------------------------------------------------------- types
 def column_of(name: str, code: int, flags: int) -> Column:
     """What the message says of a column. ValueError for a type code that TiDB does not have."""
-    binary = bool(flags & layout.BINARY)
+    binary = bool(flags & definitions.BINARY)
     vague = ""
     if code in ALWAYS_NULL:
         type_, vague = BY_NAME["text"], f"{ANY_TYPE}: type code {code} ({ALWAYS_NULL[code]}) is always NULL"
@@ -54,28 +50,17 @@ def column_of(name: str, code: int, flags: int) -> Column:
     else:
         raise ValueError(f"column {name!r}: type code {code} is none of TiDB's")
     return Column(
-        name, type_, bool(flags & layout.UNSIGNED) and type_.kind not in _UNSIGNED,
-        nullable=bool(flags & layout.NULLABLE), handle_key=bool(flags & layout.HANDLE_KEY),
-        primary_key=bool(flags & layout.PRIMARY_KEY), unique_key=bool(flags & layout.UNIQUE_KEY),
-        multiple_key=bool(flags & layout.MULTIPLE_KEY), generated="" if flags & layout.GENERATED else None,
-        charset="binary" if type_.kind not in _CHARACTER or binary else "", vague=vague,
+        name, type_, bool(flags & definitions.UNSIGNED) and type_.kind not in ALWAYS_UNSIGNED,
+        nullable=bool(flags & definitions.NULLABLE), handle_key=bool(flags & definitions.HANDLE_KEY),
+        primary_key=bool(flags & definitions.PRIMARY_KEY), unique_key=bool(flags & definitions.UNIQUE_KEY),
+        multiple_key=bool(flags & definitions.MULTIPLE_KEY), generated="" if flags & definitions.GENERATED else None,
+        charset="binary" if type_.kind not in CHARACTER or binary else "", vague=vague,
     )  # fmt: skip
 
 
 def type_of(column: Column) -> tuple[int, int]:
-    """A column's (type code, flags) as TiCDC sends them (upstream `schema_storage.go`, setColumnFlags)."""
-    kind = column.type.kind
-    flags = (
-        (layout.BINARY, kind not in _CHARACTER or column.charset == "binary"),
-        (layout.HANDLE_KEY, column.handle_key),
-        (layout.GENERATED, column.generated is not None),
-        (layout.PRIMARY_KEY, column.primary_key),
-        (layout.UNIQUE_KEY, column.unique_key),
-        (layout.MULTIPLE_KEY, column.multiple_key),
-        (layout.NULLABLE, column.nullable),
-        (layout.UNSIGNED, column.unsigned or kind in _UNSIGNED),
-    )
-    return column.type.code, sum(flag for flag, is_set in flags if is_set)
+    """A column's (type code, flags) as TiCDC sends them."""
+    return column.type.code, definitions.flags_of(column)
 
 
 def fits(column: Column, sent: Column) -> bool:
@@ -101,7 +86,7 @@ def reader(column: Column, code: int, flags: int) -> Read:
     if code in ALWAYS_NULL:
         return partial(_refuse, f"type {code} ({ALWAYS_NULL[code]}) with a value")
     if column.type.kind is Kind.INTEGER:
-        return partial(_integer, column.type.bits, bool(flags & layout.UNSIGNED))
+        return partial(_integer, column.type.bits, bool(flags & definitions.UNSIGNED))
     return partial(_READERS[column.type.kind], column)
 
 
@@ -138,12 +123,6 @@ def _integer(bits: int, unsigned: bool, content: bytes) -> Value:
     return _check_short(content, str(integer))
 
 
-def _year(_column: Column, content: bytes) -> Value:
-    year = unzigzag(number(content))
-    values.check_year(year)
-    return _check_short(content, str(year))
-
-
 def double(content: bytes) -> float:
     """A float64 that is all of the content."""
     if len(content) != 8:
@@ -159,12 +138,6 @@ def _float(_column: Column, content: bytes) -> Value:
     if math.isfinite(real):
         raise RawValue(values.double_text(real), FLOAT_DAMAGED)
     raise RawValue("NaN" if math.isnan(real) else "+Inf" if real > 0 else "-Inf", FLOAT_DAMAGED)
-
-
-def _decimal(column: Column, content: bytes) -> Value:
-    text = content.decode()
-    values.decimal_check(column.length, column.scale)(text)
-    return text
 
 
 def _bit(column: Column, content: bytes) -> Value:
@@ -201,10 +174,10 @@ def _set(column: Column, content: bytes) -> Value:
 
 
 _READERS: dict[Kind, Callable[[Column, bytes], Value]] = {
-    Kind.YEAR: _year,
+    Kind.YEAR: lambda _column, content: _check_short(content, str(values.check_year(unzigzag(number(content))))),
     Kind.FLOAT: _float,
     Kind.DOUBLE: lambda _column, content: values.double_text(double(content)),
-    Kind.DECIMAL: _decimal,
+    Kind.DECIMAL: lambda column, content: values.decimal_check(column.length, column.scale)(content.decode()),
     Kind.BIT: _bit,
     Kind.ENUM: _enum,
     Kind.SET: _set,
@@ -227,7 +200,7 @@ def writer(column: Column, code: int, flags: int, same_format: bool) -> Write:
     if code in ALWAYS_NULL:
         return partial(_refuse, f"type {code} ({ALWAYS_NULL[code]}) can only be NULL")
     if column.type.kind is Kind.INTEGER:
-        return partial(_w_integer, replace(column, unsigned=bool(flags & layout.UNSIGNED)))
+        return partial(_w_integer, replace(column, unsigned=bool(flags & definitions.UNSIGNED)))
     if column.type.kind in TEMPORAL_FORMS and not same_format:
         return partial(_w_formed, column.type.name, TEMPORAL_FORMS[column.type.kind])
     return partial(_WRITERS[column.type.kind], column)
@@ -245,12 +218,6 @@ def damaged_float(text: str) -> bytes:
     real = values.real(text)
     is_single = abs(real) < _BEYOND_FLOAT and values.float_text(values.as_float32(real)) == text
     return _DOUBLE.pack(values.as_float32(real) if is_single else real)
-
-
-def _w_decimal(column: Column, value: Value) -> bytes:
-    text = require_text(value)
-    values.decimal_check(column.length, column.scale)(text)
-    return text.encode()
 
 
 def _w_bit(column: Column, value: Value) -> bytes:
@@ -271,7 +238,7 @@ _WRITERS: dict[Kind, Callable[[Column, Value], bytes]] = {
     Kind.YEAR: lambda _column, value: varint(values.year(require_text(value))),
     Kind.FLOAT: lambda _column, value: _DOUBLE.pack(values.parse_float32(require_text(value))),
     Kind.DOUBLE: lambda _column, value: _DOUBLE.pack(values.real(require_text(value))),
-    Kind.DECIMAL: _w_decimal,
+    Kind.DECIMAL: lambda column, value: values.decimal_check(column.length, column.scale)(require_text(value)).encode(),
     Kind.BIT: _w_bit,
     Kind.ENUM: lambda column, value: uvarint(values.enum_index(require_text(value), column.elements)),
     Kind.SET: lambda column, value: uvarint(values.set_mask(require_text(value), column.elements)),

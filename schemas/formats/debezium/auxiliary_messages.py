@@ -143,8 +143,7 @@ def check_connector(source: Mapping[str, Any], format_: str) -> None:
 
 def other_connector(connector: str) -> str:
     """Who wrote a message of this `source.connector`, and with which format it is read."""
-    formats = READ_BY.get(connector)
-    if formats:
+    if formats := READ_BY.get(connector):
         return f"source.connector is {connector!r}: read it with {Hint.FORMAT.of(' or '.join(formats))}"
     return f"source.connector is {connector[:40]!r}: {MYSQL_ONLY}"
 

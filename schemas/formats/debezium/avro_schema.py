@@ -23,7 +23,7 @@ _AVRO = {
     "int16": "int", "int32": "int", "int64": "long", "float": "float", "double": "double", "boolean": "boolean",
     "string": "string", "bytes": "bytes",
 }  # fmt: skip
-_SOURCE = (
+SOURCE = (
     ("string", False, "version"), ("string", False, "connector"), ("string", False, "name"), ("int64", False, "ts_ms"),
     ("string", True, "snapshot"), ("string", False, "db"), ("string", False, "table"), ("int64", False, "server_id"),
     ("string", True, "gtid"), ("string", False, "file"), ("int64", False, "pos"), ("int32", False, "row"),
@@ -72,7 +72,7 @@ def ddl_schemas(db: str, cluster_id: str) -> RecordSchemas:
 
 
 def _source(prefix: str) -> dict[str, Any]:
-    fields = [{"field": name, "type": kind, "optional": optional} for kind, optional, name in _SOURCE]
+    fields = [{"field": name, "type": kind, "optional": optional} for kind, optional, name in SOURCE]
     return {"field": "source", "type": "struct", "name": prefix + ".Source", "fields": fields}
 
 
@@ -122,8 +122,7 @@ def _type(schema: Mapping[str, Any], seen_names: set[str]) -> Any:
     namespace, _, short = name.rpartition(".")
     version = {"connect.version": schema["version"]} if "version" in schema else {}
     fields = _fields(schema["fields"], name, seen_names)
-    record = {"connect.name": name, **version, "fields": fields, "name": short, "namespace": namespace}
-    return {**record, "type": "record"}
+    return {"connect.name": name, **version, "fields": fields, "name": short, "namespace": namespace, "type": "record"}
 
 
 def _primitive(schema: Mapping[str, Any], kind: str, name: str) -> Any:

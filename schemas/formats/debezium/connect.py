@@ -107,9 +107,8 @@ def connect_schema(of: SchemaType, field: SchemaField | None = None) -> dict[str
     if "connect.version" in props:
         out["version"] = props["connect.version"]
     if "connect.parameters" in props:
-        out["parameters"] = {
-            _attribute_text(k): _attribute_text(v) for k, v in dict(props["connect.parameters"]).items()
-        }
+        parameters = dict(props["connect.parameters"]).items()
+        out["parameters"] = {_attribute_text(k): _attribute_text(v) for k, v in parameters}
     if field is not None:
         out["field"] = field.label
         if "tidb_type" in field.props:
@@ -262,8 +261,7 @@ def _float(to: ConnectForm, text: str, _flag: Flag) -> float:
 
 def _decimal(to: ConnectForm, text: str, flag: Flag) -> Any:
     if to.connect == "string":
-        values.decimal_check(to.column.length, to.column.scale)(text)
-        return text
+        return values.decimal_check(to.column.length, to.column.scale)(text)
     values.check_decimal(text)
     if to.connect == "bytes":
         assert to.column.length is not None

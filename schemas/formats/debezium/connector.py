@@ -25,8 +25,6 @@ VERSION = "3.6.1.Final"
 _PARTITION_BITS, _OFFSET_BITS = 13, 32
 _LOGICAL, _PARTITION, _OFFSET = (1 << 18) - 1, (1 << _PARTITION_BITS) - 1, (1 << _OFFSET_BITS) - 1
 _LONG_OFFSET = (1 << 63 - _PARTITION_BITS) - 1
-_BY_OFFSET = ("avro",)
-"""The formats of which some rows have a commit_ts, and their deletes none."""
 
 
 class Position(NamedTuple):
@@ -42,7 +40,7 @@ def position_of(event: RowChange | DdlEvent, origin: Message) -> Position:
     row = event.number if isinstance(event, RowChange) else 0
     offset, partition = origin.offset or 0, (origin.partition or 0) & _PARTITION
     commit_ts = event.commit_ts
-    if commit_ts is None or (event.format in _BY_OFFSET and origin.offset is not None):
+    if commit_ts is None or (event.format == "avro" and origin.offset is not None):  # whose deletes have none
         return Position(0, (offset & _LONG_OFFSET) << _PARTITION_BITS | partition, row)
     position = (commit_ts & _LOGICAL) << _OFFSET_BITS | offset & _OFFSET
     return Position(tso_physical_ms(commit_ts), position << _PARTITION_BITS | partition, row)

@@ -46,8 +46,7 @@ def name_prefix(table: Table, cluster_id: str) -> str:
 
 def key_schema(table: Table, options: Options, cluster_id: str) -> str:
     """Schema of a row's key."""
-    columns = [c for c in table.columns if c.handle_key]
-    fields, name = [field(c, options) for c in columns], name_prefix(table, cluster_id) + ".Key"
+    name, fields = name_prefix(table, cluster_id) + ".Key", [field(c, options) for c in table.columns if c.handle_key]
     return compact_json({"type": "struct", "name": name, "optional": False, "fields": fields})
 
 
@@ -129,10 +128,8 @@ def field(column: Column, options: Options, not_null_known: bool = True) -> dict
     if parameters:
         out["parameters"] = parameters
     out["field"] = column.name
-    if column.has_default and column.default is not None:
-        default = _default(column, out["type"])
-        if default is not None:
-            out["default"] = default
+    if column.has_default_value and (default := _default(column, out["type"])) is not None:
+        out["default"] = default
     return out
 
 
@@ -141,9 +138,7 @@ def connect_type(column: Column) -> tuple[str, str, dict[str, str]]:
     row, kind = column.type, column.type.kind
     connect = (row.connect_unsigned if column.unsigned else "") or row.connect
     if kind is Kind.BIT:
-        if column.length == 1:
-            return "boolean", "", {}
-        return connect, row.semantic, {"length": str(column.length)}
+        return ("boolean", "", {}) if column.length == 1 else (connect, row.semantic, {"length": str(column.length)})
     if kind is Kind.ENUM:
         return connect, row.semantic, {"allowed": values.join_allowed(column.elements)}
     if kind is Kind.SET:

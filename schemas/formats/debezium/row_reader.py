@@ -118,8 +118,7 @@ class DebeziumRowReader:
         image = after or before  # {} is null: a side that is not there
         if not image or not isinstance(after, dict | None) or not isinstance(before, dict | None):
             raise ValueError(f"op {op!r} without its row")
-        version = self._tables.at(id_, commit_ts) if self._tables else None
-        layout = self._layout(id_, change, version, image)
+        layout = self._layout(id_, change, self._tables.at(id_, commit_ts) if self._tables else None, image)
         flags: list[str] = []
         try:
             images = [_read_row(layout, row_image, flags) if row_image else None for row_image in (before, after)]
@@ -197,17 +196,15 @@ def _shape(dialect: DebeziumDialect, schema: Mapping[str, Any]) -> _Shape:
     row = next((f for f in schema["fields"] if f["field"] in ("after", "before")), None)
     if row is None:
         raise ValueError("the schema has neither before nor after")
-    columns: dict[str, Column] = {}
-    fields: dict[str, Mapping[str, Any]] = {}
-    defaults: dict[str, Any] = {}
+    shape = _Shape({}, {}, {})
     for field in row["fields"]:
         column = dialect.column(field)
         # TiCDC lists a virtual generated column twice and never sends its value.
-        columns[column.name] = replace(column, virtual=column.name in columns)
-        fields[column.name] = field
+        shape.columns[column.name] = replace(column, virtual=column.name in shape.columns)
+        shape.fields[column.name] = field
         if "default" in field and column.nullable:
-            defaults[column.name] = field["default"]
-    return _Shape(columns, fields, defaults)
+            shape.defaults[column.name] = field["default"]
+    return shape
 
 
 def _compile(

@@ -36,8 +36,7 @@ def _table(block: dict[str, Any], id_: TableId) -> Table:
     columns = tuple(_read_column(entry, primary) for entry in sorted(listed, key=lambda c: int(c["position"])))
     if len({c.name for c in columns}) < len(columns):
         raise ValueError("a column is listed twice")
-    indexes = (Index("PRIMARY", primary, unique=True),) if primary else ()
-    return Table(id_, columns, indexes)
+    return Table(id_, columns, (Index("PRIMARY", primary, unique=True),) if primary else ())
 
 
 def _read_column(listed: dict[str, Any], primary: tuple[str, ...]) -> Column:
@@ -254,9 +253,7 @@ def _write_default(column: Column, zone: str) -> str | None:
     if value is None:
         return None
     if isinstance(value, bytes):
-        if column.type.kind is Kind.BIT:
-            return f"{int.from_bytes(value, 'big'):b}"
-        return value.decode("utf-8", "replace")
+        return f"{int.from_bytes(value, 'big'):b}" if column.type.kind is Kind.BIT else value.decode("utf-8", "replace")
     clock = column.default_is_expr or value.upper().startswith("CURRENT_TIMESTAMP")
     if clock and column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP):
         return _CLOCK

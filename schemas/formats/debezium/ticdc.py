@@ -71,10 +71,7 @@ def read_event(
 _PAYLOAD = frozenset(
     ("source", "ts_ms", "transaction", "op", "before", "after", "databaseName", "schemaName", "ddl", "tableChanges")
 )
-_SOURCE = frozenset(
-    ("version", "connector", "name", "ts_ms", "snapshot", "db", "table", "server_id", "gtid", "file", "pos", "row",
-     "thread", "query", "commit_ts", "start_ts", "cluster_id")
-)  # fmt: skip
+_SOURCE = frozenset((*(name for _, _, name in avro_publish.SOURCE), "start_ts"))
 
 
 def _extra(payload: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
@@ -264,8 +261,7 @@ def compile_plan(
 
     WireError TYPE_UNKNOWN for a column that can't be written or described for certain.
     """
-    sized = (replace(c, scale=scales[c.name]) if c.name in scales else c for c in table.columns)
-    table = Table(table.id, tuple(sized))
+    table = Table(table.id, tuple(replace(c, scale=scales.get(c.name, c.scale)) for c in table.columns))
     columns = tuple(_cells(table, options, same_format))
     source = source_block(table.id, cluster_id, options)
     ends: dict[Any, Any] = {Slot.MORE: None} if more else {}
@@ -411,8 +407,7 @@ class DebeziumEncoder:
         options = replace(self._options, cluster_id=cluster_id, debezium_include_start_ts=False)
         key_schema, value_schema = publish.watermark_schemas(options)
         source = {**source_block(TableId("", ""), cluster_id, options), **members_of(extra, "source")}
-        payload = {**envelope("m", source, {}), **members_of(extra, "payload")}
-        value = layout(payload, value_schema, options)
+        value = layout({**envelope("m", source, {}), **members_of(extra, "payload")}, value_schema, options)
         texts = _times(event.commit_ts, extra, None)
         if "ts_ms" in extra:
             texts[Slot.TS_MS] = str(extra["ts_ms"])  # whatever it is, unlike a row's
@@ -424,8 +419,7 @@ class DebeziumEncoder:
         key_schema, value_schema = publish.ddl_schemas(self._options)
         # What a message says in bytes that are not UTF-8 it says again (surrogateescape).
         key = layout({"databaseName": event.db}, key_schema, self._options)
-        payload = ddl_payload(event, changes, cluster_id, origin, self._options)
-        value = layout(payload, value_schema, self._options)
+        value = layout(ddl_payload(event, changes, cluster_id, origin, self._options), value_schema, self._options)
         return _message(origin, key, value, {})
 
     def _plan(
@@ -598,8 +592,7 @@ class DebeziumAvroEncoder:
         return replace(origin, key=key, value=plan.value.frame_value(value))
 
     def _plan(self, table: Table, topic: str, cluster_id: str) -> _Plan:
-        entry = self._plans.get((topic, id(table), cluster_id))
-        if entry is not None:
+        if (entry := self._plans.get((topic, id(table), cluster_id))) is not None:
             return entry[1]
         texts = avro_publish.row_schemas(table, self._options, cluster_id)
         columns = tuple(c for c in table.columns if not c.virtual)
@@ -634,8 +627,7 @@ class DebeziumAvroEncoder:
         return replace(origin, key=key.frame_value({}), value=value.frame_value(payload))
 
     def _ddl(self, event: DdlEvent, origin: Message) -> Message:
-        extra = ticdc_extra(event)
-        cluster_id = extra.get("cluster_id", self._options.cluster_id)
+        cluster_id = ticdc_extra(event).get("cluster_id", self._options.cluster_id)
         name = ("ddl", sanitise_name(event.db), cluster_id)
         key, value = self._outer_records(name, lambda: avro_publish.ddl_schemas(event.db, cluster_id))
         changes = schema_changes.of_event(event, self._context.tables, self._options.time_zone)

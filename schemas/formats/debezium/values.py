@@ -18,15 +18,7 @@ from ticdc_bridge.schemas.codec.json_exact import Number, compact_json
 from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
 from ticdc_bridge.schemas.formats.debezium import avro_schema as avro
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
-from ticdc_bridge.schemas.formats.debezium.connect import (
-    DECIMAL,
-    EPOCH_TIMESTAMP,
-    ConnectForm,
-    Flag,
-    number,
-    plain_writer,
-    value_writer,
-)
+from ticdc_bridge.schemas.formats.debezium.connect import EPOCH_TIMESTAMP, ConnectForm, Flag, plain_writer, value_writer
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumDialect, Read
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
@@ -96,7 +88,7 @@ def avro_images(column: Column) -> tuple[Any, ...]:
                 image = values.as_float32(image)  # what a reader gets of it
         except (WireError, ValueError, TypeError, OverflowError):
             continue  # an expression, or a default that no payload holds
-        images += (number(image) if type(image) in (int, float) else image,)
+        images += (Number(repr(image)) if type(image) in (int, float) else image,)
     return images
 
 
@@ -110,7 +102,7 @@ def column_of_field(field: Mapping[str, Any]) -> Column:
     if "tidb_type" in field:
         name, _, sign = field["tidb_type"].partition(" ")
         type_, unsigned = BY_NAME[name], sign == "unsigned"
-    elif semantic == DECIMAL:
+    elif semantic == avro.DECIMAL:
         type_ = BY_NAME["decimal"]
     elif semantic:
         type_ = BY_SEMANTIC[semantic]
@@ -126,18 +118,16 @@ def column_of_field(field: Mapping[str, Any]) -> Column:
         scale = 6
     elif type_.kind is Kind.FLOAT and connect == "double":
         scale = 0  # FLOAT(M,D); D itself is not sent
-    elif semantic == DECIMAL:
+    elif semantic == avro.DECIMAL:
         length, scale = int(parameters["precision"]), int(parameters["scale"])
     elements: tuple[str, ...] = ()
     if "allowed" in parameters:
         allowed = parameters["allowed"]
         elements = values.split_allowed(allowed) if type_.kind is Kind.ENUM else tuple(allowed.split(","))
-    column = Column(
-        field["field"], type_, unsigned, length, scale, elements, nullable=bool(field["optional"]), vague=vague
-    )
-    return (
-        replace(column, has_default=True, default=_default(column, field["default"])) if "default" in field else column
-    )
+    column = Column(field["field"], type_, unsigned, length, scale, elements, bool(field["optional"]), vague=vague)
+    if "default" in field:
+        column = replace(column, has_default=True, default=_default(column, field["default"]))
+    return column
 
 
 def _default(column: Column, default: Any) -> Value:
@@ -145,9 +135,7 @@ def _default(column: Column, default: Any) -> Value:
     try:
         if isinstance(default, str) and not isinstance(default, Number) and column.type.kind is Kind.TIMESTAMP:
             return default.removesuffix("Z").replace("T", " ")
-        if column.type.kind is Kind.BINARY:
-            return str(default).encode()
-        return reader(column)(default)[0]
+        return str(default).encode() if column.type.kind is Kind.BINARY else reader(column)(default)[0]
     except (ValueError, ArithmeticError):
         return str(default)
 
@@ -172,6 +160,14 @@ def json_string(value: Any) -> str:
     return value
 
 
+def utc_text(value: Any) -> str:
+    """A date or time in UTC, as a JSON string that ends in Z: without that. ValueError for anything else."""
+    text = json_string(value)
+    if not text.endswith("Z"):
+        raise ValueError(f"{text[:40]!r} is not in UTC")
+    return text[:-1]
+
+
 def shown(value: Any) -> str:
     """A value of a payload as an error shows it: the JSON that the message has, cut."""
     return f"{len(value)} bytes" if isinstance(value, bytes) else json_exact.dump(value)[:60]
@@ -180,8 +176,7 @@ def shown(value: Any) -> str:
 def _integer(column: Column, value: Any) -> tuple[Value, str]:
     bits = column.type.bits
     if bits == 64 and column.unsigned and type(value) is str:
-        number = values.integer(value, 64, True)  # avro-bigint-unsigned-handling-mode=string
-        return str(number), ""
+        return str(values.integer(value, 64, True)), ""  # avro-bigint-unsigned-handling-mode=string
     number = values.integer(json_number(value))
     if -(1 << 63) <= number < 0 and column.unsigned and bits == 64:
         number += 1 << 64  # BIGINT UNSIGNED travels as int64
@@ -254,12 +249,9 @@ def _datetime(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _timestamp(column: Column, value: Any) -> tuple[Value, str]:
-    text = json_string(value)
-    if text == EPOCH_TIMESTAMP:  # no TIMESTAMP is that early: it stands for the zero value
+    if value == EPOCH_TIMESTAMP:  # no TIMESTAMP is that early: it stands for the zero value
         return values.ZERO_TIMESTAMP + ("." + "0" * column.scale if column.scale else ""), ""
-    if not text.endswith("Z"):
-        raise ValueError(f"{text[:40]!r} is not in UTC")
-    plain = text[:-1].replace("T", " ")
+    plain = utc_text(value).replace("T", " ")
     values.micros_of_datetime(plain)
     return plain, ""
 
@@ -293,7 +285,7 @@ def fits(column: Column, field: Mapping[str, Any]) -> bool:
         same_sign = kind is Kind.DECIMAL or column.unsigned == (sign == "unsigned")
         if name != column.type.name or not same_sign:
             return False
-    if semantic == DECIMAL:
+    if semantic == avro.DECIMAL:
         return kind is Kind.DECIMAL and column.scale in (None, int(field["parameters"]["scale"]))
     if not semantic:
         return kind in _UNNAMED.get(field["type"], ())

@@ -20,11 +20,7 @@ from ticdc_bridge.schemas.model.types import Kind
 
 _FORMATS = ("open", "open-tiflow")
 _OVERHEAD, _PAIR, _VERSION = 36, 16, 8  # bytes by which TiCDC counts a record, an event's lengths and the version
-_COMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    "none": lambda data: data,
-    "snappy": compression.snap,
-    "lz4": compression.lz4,
-}
+_COMPRESS: dict[str, Callable[[bytes], bytes]] = {"none": bytes, "snappy": compression.snap, "lz4": compression.lz4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +118,9 @@ class OpenEncoder:
         return f'{{"ts":{commit_ts}{names}{rest}}}'
 
     def _names(self, db: str, table: str) -> str:
-        def string(name: str) -> str:
-            return self._json_name("the table's name", name)
-
-        if self.classic:  # leaves out empty ones
-            return "".join(f',"{key}":{string(name)}' for key, name in (("scm", db), ("tbl", table)) if name)
-        return f',"scm":{string(db)},"tbl":{string(table)}'
+        what, names = "the table's name", (("scm", db), ("tbl", table))
+        # Classic TiCDC leaves out empty ones.
+        return "".join(f',"{key}":{self._json_name(what, n)}' for key, n in names if n or not self.classic)
 
     def _image(self, plan: tuple[_Cell, ...], event: RowChange, name: str, handles: bool, all_columns: bool) -> str:
         """One image of a row. handles: handle key columns only; all_columns: the event must have each column."""
@@ -178,8 +171,7 @@ class OpenEncoder:
         # Types of the Open Protocol's own events are the message's; Avro's have one name for several.
         same_format, folded = event.format in _FORMATS, event.format == "avro" and event.table_version is None
         key = (id(event.table), tuple((name, *traits) for name, traits in odd.items()), numbered, same_format, folded)
-        entry = self._plans.get(key)
-        if entry is not None:
+        if (entry := self._plans.get(key)) is not None:
             return entry[1]
         derived, plan = derived_keys(event.table), []
         style = replace(self._style, raw=same_format and not self.classic)

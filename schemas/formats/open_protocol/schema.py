@@ -3,14 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ticdc_bridge.schemas.formats import definitions
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, says_no_type, unknown_type_error
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
 from ticdc_bridge.schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, TYPES, Kind
 
-BINARY, HANDLE, GENERATED, PRIMARY, UNIQUE, MULTIPLE, NULLABLE, UNSIGNED = (1 << bit for bit in range(8))
-_CHARACTER = (Kind.TEXT, Kind.ENUM, Kind.SET)  # their charset can be another than binary
-_NEVER_UNSIGNED = (Kind.BIT, Kind.YEAR)  # they carry the flag always, and it says nothing
 # Codes that stand for another: VAR_STRING and NEWDATE.
 _ALIASES = {253: 15, 14: 10}
 # What type code and flags leave open; old releases wrote no flags, which leaves more open.
@@ -64,10 +62,10 @@ def describe(
 
 def _column(cell: ColumnHeader) -> Column:
     code, flags = _ALIASES.get(cell.code, cell.code), cell.flags
-    binary = bool((flags or 0) & BINARY)
+    binary = bool((flags or 0) & definitions.BINARY)
     if code in ALWAYS_NULL:  # the message says only that its value is NULL
         vague = f"{ANY_TYPE}: type code {cell.code} ({ALWAYS_NULL[cell.code]}) is always NULL"
-        primary = bool((cell.flags or 0) & PRIMARY)
+        primary = bool((cell.flags or 0) & definitions.PRIMARY_KEY)
         return Column(cell.name, BY_NAME["text"], handle_key=cell.handle, primary_key=primary, vague=vague)
     if (code, binary) not in BY_CODE:
         raise ValueError(f"column {cell.name!r}: type code {cell.code} is not known")
@@ -75,9 +73,10 @@ def _column(cell: ColumnHeader) -> Column:
     if flags is None:
         return Column(cell.name, type_, handle_key=cell.handle, vague=_OPEN_WITHOUT_FLAGS.get(type_.kind, ""))
     return Column(
-        cell.name, type_, bool(flags & UNSIGNED) and type_.kind not in _NEVER_UNSIGNED, nullable=bool(flags & NULLABLE),
-        handle_key=cell.handle, primary_key=bool(flags & PRIMARY), unique_key=bool(flags & UNIQUE),
-        multiple_key=bool(flags & MULTIPLE), generated="" if flags & GENERATED else None,
+        cell.name, type_, bool(flags & definitions.UNSIGNED) and type_.kind not in definitions.ALWAYS_UNSIGNED,
+        nullable=bool(flags & definitions.NULLABLE), handle_key=cell.handle,
+        primary_key=bool(flags & definitions.PRIMARY_KEY), unique_key=bool(flags & definitions.UNIQUE_KEY),
+        multiple_key=bool(flags & definitions.MULTIPLE_KEY), generated="" if flags & definitions.GENERATED else None,
         charset="binary" if binary else "", vague=_OPEN.get(type_.kind, ""),
     )  # fmt: skip
 
@@ -111,9 +110,9 @@ def derived_keys(table: Table) -> dict[str, int]:
         if not table.primary_key:
             indexes.append((table.handle_key, True, False))
     for columns, unique, primary in indexes:
-        flag = UNIQUE if unique and not primary else 0
+        flag = definitions.UNIQUE_KEY if unique and not primary else 0
         if len(columns) > 1 or not unique:
-            flag |= MULTIPLE
+            flag |= definitions.MULTIPLE_KEY
         for name in columns:
             out[name] = out.get(name, 0) | flag
     return out
@@ -121,22 +120,7 @@ def derived_keys(table: Table) -> dict[str, int]:
 
 def cell_of(column: Column, derived: int) -> ColumnHeader:
     """What TiCDC's encoder says of a column; `derived`: flags of `derived_keys`."""
-    kind = column.type.kind
-    flags = derived
-    if column.charset == "binary" or kind not in _CHARACTER:
-        flags |= BINARY
-    if column.unsigned or kind in _NEVER_UNSIGNED:
-        flags |= UNSIGNED
-    for flag, is_set in (
-        (HANDLE, column.handle_key),
-        (GENERATED, column.generated is not None or column.virtual),
-        (PRIMARY, column.primary_key),
-        (UNIQUE, column.unique_key),
-        (MULTIPLE, column.multiple_key),
-        (NULLABLE, column.nullable),
-    ):
-        if is_set:
-            flags |= flag
+    flags = derived | definitions.flags_of(column) | definitions.GENERATED * column.virtual
     return ColumnHeader(column.name, column.type.code, column.handle_key, flags)
 
 
@@ -157,6 +141,5 @@ def check_known(column: Column, folded: bool) -> None:
     folded: the type comes from a TiCDC Avro schema, which has one name for several types.
     """
     vague = "" if column.type.kind in _BY_NUMBER else column.vague
-    could_be = vague or (_FOLDS.get(column.type.name, "") if folded else "")
-    if could_be:
+    if could_be := vague or (_FOLDS.get(column.type.name, "") if folded else ""):
         raise unknown_type_error(column, could_be)

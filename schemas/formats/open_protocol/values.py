@@ -35,12 +35,8 @@ def reader(column: Column, varchar_base64: bool) -> Read:
     if kind is Kind.INTEGER:
         return _integer(column.type.bits, column.unsigned, column.vague != "")
     if kind in ELEMENTS:
-        if not column.elements:
-            return _number
-        return partial(_enum if kind is Kind.ENUM else _set, column.elements)
-    if kind is Kind.BIT:
-        return partial(_bit, column.length)
-    return _READERS[kind]
+        return partial(_enum if kind is Kind.ENUM else _set, column.elements) if column.elements else _number
+    return (lambda text: values.bit_bytes(text, column.length)) if kind is Kind.BIT else _READERS[kind]
 
 
 def is_base64(column: Column, varchar_base64: bool) -> bool:
@@ -75,9 +71,7 @@ _SHORT = re.compile(r"(?!-?0\.0000)-?(?:0|[1-9][0-9]?)(?:\.[0-9]{0,3}[1-9])?\Z",
 
 
 def _float(text: str) -> str:
-    if _SHORT.match(text):
-        return text
-    return values.float_text(values.as_float32(values.real(text)))
+    return text if _SHORT.match(text) else values.float_text(values.as_float32(values.real(text)))
 
 
 def _double(text: str) -> str:
@@ -86,12 +80,6 @@ def _double(text: str) -> str:
         shortest = repr(number)
         return shortest[:-2] if shortest.endswith(".0") else shortest
     return values.double_text(values.real(text))
-
-
-def _bit(length: int | None, text: str) -> bytes:
-    number = values.integer(text, length or 64, unsigned=True)
-    # Without a definition the length is not known: the fewest bytes.
-    return number.to_bytes(values.bit_size(length) if length else max(1, (number.bit_length() + 7) // 8), "big")
 
 
 def _enum(elements: tuple[str, ...], text: str) -> str:
@@ -106,11 +94,6 @@ def _set(elements: tuple[str, ...], text: str) -> str:
     if mask < 0 or mask >> len(elements):
         raise ValueError(f"{mask} has bits that the {len(elements)} elements of the table's definition do not have")
     return values.set_names(mask, elements)
-
-
-def _decimal(text: str) -> str:
-    values.check_decimal(text)
-    return text
 
 
 def _utf8(text: str) -> str:
@@ -129,7 +112,7 @@ def _matching_reader(pattern: re.Pattern[str], what: str) -> Read:
 
 
 _READERS: dict[Kind, Read] = {
-    Kind.YEAR: _year, Kind.FLOAT: _float, Kind.DOUBLE: _double, Kind.DECIMAL: _decimal,
+    Kind.YEAR: _year, Kind.FLOAT: _float, Kind.DOUBLE: _double, Kind.DECIMAL: values.check_decimal,
     **{kind: _matching_reader(form, kind.name.lower()) for kind, form in TEMPORAL_FORMS.items()}, Kind.JSON: _utf8,
     Kind.VECTOR: _utf8,
 }  # fmt: skip
@@ -171,7 +154,7 @@ def writer(column: Column, style: Style, numbered: bool) -> Write:
     if kind is Kind.SET and not numbered:
         return lambda value, _flag: str(values.set_mask(require_text(value), column.elements) & _MASK)
     if kind is Kind.BIT:
-        return _w_bit
+        return lambda value, _flag: str(values.check_range(values.bit_number(value), 64, unsigned=True))
     if kind in NUMBERS:
         read = _year if kind is Kind.YEAR else _number
         return lambda value, _flag: read(require_text(value))
@@ -209,12 +192,6 @@ def _w_integer(read: Callable[[str], str], value: Value, _flag: Flag) -> str:
 def _w_real(bits: int, classic: bool, value: Value, _flag: Flag) -> str:
     (values.parse_float32 if bits == 32 else values.real)(require_text(value))
     return go_text.json_float(require_text(value), bits, classic)
-
-
-def _w_bit(value: Value, _flag: Flag) -> str:
-    number = values.bit_number(value)
-    values.check_range(number, 64, unsigned=True)
-    return str(number)
 
 
 def _w_checked(style: Style, check: Callable[[str], object], value: Value, _flag: Flag) -> str:

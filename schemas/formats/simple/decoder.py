@@ -118,9 +118,7 @@ def _scale(kind: Kind, length: int | None, decimal: int | None) -> int | None:
 def _default(column: Column, default_text: str, avro: bool) -> Value:
     if column.type.kind is Kind.BIT and not avro:
         return values.integer(default_text).to_bytes(values.bit_size(column.length or 64), "big")
-    if column.type.kind in BYTES:
-        return default_text.encode("utf-8", "surrogateescape")
-    return default_text
+    return default_text.encode("utf-8", "surrogateescape") if column.type.kind in BYTES else default_text
 
 
 def _index(listed: Any) -> tuple[Index, str, bool]:
@@ -284,8 +282,7 @@ class SimpleDecoder:
         if entry is None:
             columns = (Column(utf8(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names)
             return _KnownTable(Table(id_, tuple(columns)), mismatch=mismatch)
-        strange = next((n for n in names if n not in entry.table.by_name), None)
-        if strange is not None:
+        if (strange := next((n for n in names if n not in entry.table.by_name), None)) is not None:
             raise ValueError(f"column {strange[:80]!r} is not in schema version {version}")
         if key_only or len(names) == len(entry.table.columns):
             return replace(entry, mismatch=mismatch) if mismatch else entry
@@ -321,9 +318,7 @@ def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
         check_size(data, "value")
     else:
         data = inflated(data, _OTHER_THAN)
-    if data[:1] == _AVRO:
-        return avro.read(data), False, True
-    return *json_object(data, _OTHER_THAN), False
+    return (avro.read(data), False, True) if data[:1] == _AVRO else (*json_object(data, _OTHER_THAN), False)
 
 
 _FIELDS = frozenset(
@@ -335,8 +330,7 @@ _FIELDS = frozenset(
 def _extra(body: Mapping[str, Any], version: int) -> dict[str, Any]:
     extra: dict[str, Any] = {"schema_version": version, "table_id": parse_integer(body["tableID"], "tableID")}
     extra |= other_fields(message=(body, _FIELDS))
-    checksum = body.get("checksum")
-    if checksum is not None:
+    if (checksum := body.get("checksum")) is not None:
         extra["checksum"] = {
             "version": parse_integer(checksum["version"], "checksum version"),
             "corrupted": boolean(checksum["corrupted"], "corrupted"),

@@ -70,7 +70,6 @@ class MessageKey(NamedTuple):
         return table_of_name(name.removesuffix(".Key")) if isinstance(name, str) and name.endswith(".Key") else None
 
 
-NO_KEY = MessageKey(False, {})
 OPAQUE_KEY = MessageKey(True, {})
 
 
@@ -113,9 +112,7 @@ class TopicMemory:
     """Rows of the topics that one decoder reads. A forgotten key makes its delete repeat, which changes nothing."""
 
     def __init__(self) -> None:
-        self._deleted: BoundedCache[_Key, bool] = BoundedCache(
-            _MOST_KEYS, _MOST_BYTES, lambda key, _: len(key[1] or b"")
-        )
+        self._deleted: BoundedCache[_Key, bool] = BoundedCache(_MOST_KEYS, _MOST_BYTES, lambda k, _: len(k[1] or b""))
         self._topics: BoundedCache[str | None, TopicRows] = BoundedCache(4096)
 
     def add(self, message: Message, event: RowChange, null_deletes: bool) -> None:
@@ -231,9 +228,7 @@ class FlattenedRows:
     def _plan(self, names: tuple[str, ...], known_names: frozenset[str]) -> _Plan:
         plan = self._plans.get((names, known_names))
         if plan is None:
-            added = tuple(
-                (name, self._names[name]) for name in names if name in self._names and name not in known_names
-            )
+            added = tuple((n, self._names[n]) for n in names if n in self._names and n not in known_names)
             plan = self._plans[names, known_names] = _Plan(
                 added,
                 tuple(name for name in names if name not in self._names or name in known_names),
@@ -385,8 +380,7 @@ class DebeziumMysqlDecoder:
         payload = content.payload
         auxiliary_messages.check_connector(source, self.connector.format)
         if not (source.get("db") and source.get("table")):  # a stream processor's, of a table without database
-            headers = self._flattened.headers(content.message)
-            named = self._flattened.table(source, headers, content.message.topic)
+            named = self._flattened.table(source, self._flattened.headers(content.message), content.message.topic)
             if named is None:
                 details = "its source has no db or no table, so nothing says of which table it is"
                 raise ValueError(f"{details}; set the option table or table_from_topic ({Hint.READ_OPTIONS})")
@@ -493,7 +487,7 @@ class DebeziumMysqlDecoder:
         """A message's key; one of another converter says nothing. WireError for one that is damaged."""
         data = message.key
         if data is None:
-            return NO_KEY
+            return MessageKey(False, {})
         if data[:1] in _FRAMES or (message.headers and names_schema(message.headers, "key")):
             try:
                 return message_key(*self._read(message, "key", data))
@@ -515,8 +509,7 @@ class DebeziumMysqlDecoder:
     # ------------------------------------------------------------------------------ bytes → payload
     def _read(self, message: Message, where: str, data: bytes) -> _Payload:
         if data[:1] in _FRAMES or (message.headers and names_schema(message.headers, where)):
-            avro = self._read_framed(message, where, data)
-            if avro is not None:
+            if (avro := self._read_framed(message, where, data)) is not None:
                 return avro
             data = json_body(data)
         check_size(data, where)
@@ -553,8 +546,7 @@ class DebeziumMysqlDecoder:
 
         Kafka's JsonConverter writes the schema first: it is looked up by its text, and parsed once.
         """
-        entry = self._recent.find(text)
-        if entry is not None:
+        if (entry := self._recent.find(text)) is not None:
             head, schema = entry
             payload, end = json_exact.decode_from(text, len(head))
             if text[end:].strip(" \t\r\n") != "}":

@@ -158,23 +158,21 @@ class ConnectorEncoder:
             self._ddl_writers = serialise(key_schema, f"{topic}-key"), serialise(value_schema, f"{topic}-value")
         write_key, write_value = self._ddl_writers
         source = self._source(event, origin)
-        value = write_value(
-            {
-                "source": source,
-                "ts_ms": self._times(event, source)["ts_ms"],
-                "databaseName": event.db,
-                "schemaName": None,
-                "ddl": schema_changes.statement(event),
-                "tableChanges": schema_changes.of_event(event, self._context.tables, self._options.time_zone),
-            }
-        )
+        change = {
+            "source": source,
+            "ts_ms": self._times(event, source)["ts_ms"],
+            "databaseName": event.db,
+            "schemaName": None,
+            "ddl": schema_changes.statement(event),
+            "tableChanges": schema_changes.of_event(event, self._context.tables, self._options.time_zone),
+        }
+        value = write_value(change)
         return replace(origin, topic=topic, key=write_key({"databaseName": event.db}), value=value)
 
     # ------------------------------------------------------------------------------ the blocks around the row
     def _source(self, event: RowChange | DdlEvent, origin: Message) -> dict[str, Any]:
         id_ = TableId(event.db, event.table_name)
-        carried = self._carried_source(event, id_)
-        if carried is not None:
+        if (carried := self._carried_source(event, id_)) is not None:
             return carried
         if isinstance(event, DdlEvent):
             commit_ts: int | None = required_commit_ts(event, origin, self._options) or 0
@@ -217,8 +215,7 @@ class ConnectorEncoder:
     ) -> _Plan:  # fmt: skip
         sent_to = topic if self._options.encoding_format == "avro" else None
         of = id(table), key, row_names, sent_to, has_commit_ts
-        cached = self._plans.get(of)
-        if cached is not None:
+        if (cached := self._plans.get(of)) is not None:
             return cached[1]
         options = self._options
         primary = next((i.columns for i in table.indexes if i.name == "PRIMARY"), ())
@@ -249,8 +246,7 @@ class ConnectorEncoder:
         """
         if column.default_is_expr or is_clock(column.default) or column.type.kind is Kind.TIMESTAMP:
             return None
-        connect = publish.connect_type(column, self._options)[:2]
-        form = ConnectForm(column, *connect, lossy=False, **settings)
+        form = ConnectForm(column, *publish.connect_type(column, self._options)[:2], lossy=False, **settings)
         try:
             value = plain_writer(form)(column.default)
         except (WireError, ValueError, TypeError, AttributeError):
@@ -260,7 +256,7 @@ class ConnectorEncoder:
     def _json(self, schema: dict[str, Any], _subject: str) -> Serialise:
         if self._options.debezium_disable_schema:
             return _json_bytes
-        head = f'{{"schema":{_compact_json(schema)},"payload":'.encode()
+        head = b'{"schema":' + _json_bytes(schema) + b',"payload":'
         return lambda payload: head + _json_bytes(payload) + b"}"
 
     def _avro(self, schema: dict[str, Any], subject: str) -> Serialise:
@@ -292,9 +288,5 @@ class DebeziumTidbEncoder(ConnectorEncoder):
     connector = TIDB
 
 
-def _compact_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=values.base64_text)
-
-
-def _json_bytes(payload: Any) -> bytes:
-    return _compact_json(payload).encode()
+def _json_bytes(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=values.base64_text).encode()

@@ -5,7 +5,6 @@ Only NOT NULL columns have their defaults here: Connect's converters put a defau
 """
 
 import base64
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -20,7 +19,7 @@ from ticdc_bridge.schemas.formats.debezium.connect import DECIMAL
 from ticdc_bridge.schemas.formats.debezium.connector import Connector
 from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.names import repeated_name, sanitise_name
+from ticdc_bridge.schemas.model.names import repeated_name, sanitise_name, topic_label
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_CONNECT, BY_NAME, FRACTIONAL, Kind
@@ -131,9 +130,7 @@ def _read_propagated(column: Column, connect: str, parameters: Mapping[str, str]
     """From `column.propagate.source.type`: the exact type. None where it is not sent, or not one of TiDB's."""
     words = parameters.get(_SOURCE + "type", "").lower().split()
     name = _ALIASES.get(words[0], words[0]) if words else ""
-    length, scale = (
-        int(parameters[_SOURCE + key]) if _SOURCE + key in parameters else None for key in ("length", "scale")
-    )
+    length, scale = (int(parameters[_SOURCE + k]) if _SOURCE + k in parameters else None for k in ("length", "scale"))
     if name == "float" and connect == "double" and scale is None:
         name = "double"  # FLOAT(25..53)
     if name not in BY_NAME:
@@ -194,16 +191,12 @@ _INT32 = (TIME + "Date", TIME + "Time", CONNECT + "Date", CONNECT + "Time")
 
 def topic(id_: TableId | None, options: Options) -> str:
     """The topic of a table's rows, `<topic.prefix>.<db>.<table>`; of schema changes (None), `<topic.prefix>`."""
-    return ".".join(_NOT_KAFKA.sub("_", name) for name in (options.topic_prefix or options.cluster_id, *(id_ or ())))
-
-
-_NOT_KAFKA = re.compile(r"[^A-Za-z0-9._-]")
+    return ".".join(map(topic_label, (options.topic_prefix or options.cluster_id, *(id_ or ()))))
 
 
 def prefix(table: Table, options: Options) -> str:
     """`<topic.prefix>.<db>.<table>`, what the names of the key's, row's and envelope's schemas start with."""
-    pieces = (options.topic_prefix or options.cluster_id, table.id.db, table.id.table)
-    return ".".join(map(sanitise_name, pieces))
+    return ".".join(map(sanitise_name, (options.topic_prefix or options.cluster_id, *table.id)))
 
 
 def key_schema(table: Table, keys: Iterable[str], options: Options) -> dict[str, Any]:
@@ -343,8 +336,7 @@ def temporal_name(column: Column, mode: str) -> str:
 
 def _source_type(column: Column) -> dict[str, str]:
     """The parameters of `column.propagate.source.type`; the fraction digits of a time are its length."""
-    name = column.type.name.upper() + " UNSIGNED" * column.unsigned + " ZEROFILL" * column.zerofill
-    parameters = {"type": name}
+    parameters = {"type": column.type.name.upper() + " UNSIGNED" * column.unsigned + " ZEROFILL" * column.zerofill}
     is_fractional = column.type.kind in FRACTIONAL
     length, scale = (column.scale or None, None) if is_fractional else (column.length, column.scale)
     if length is not None:
@@ -372,7 +364,7 @@ _LOGICAL_TYPES = {
 
 def avro_text(schema: Mapping[str, Any]) -> str:
     """Schema text of a struct. WireError MALFORMED where two fields get one name."""
-    return json.dumps(_AvroSchema().type({**schema, "type": "struct"}, ""), ensure_ascii=False, separators=(",", ":"))
+    return json_exact.compact_json(_AvroSchema().type({**schema, "type": "struct"}, ""))
 
 
 class _AvroSchema:
@@ -440,6 +432,4 @@ def _avro_primitive(schema: Mapping[str, Any], kind: str) -> Any:
 
 
 def _avro_default(schema: Mapping[str, Any]) -> Any:
-    if schema["type"] == "bytes":
-        return base64.b64decode(schema["default"]).decode("latin-1")
-    return schema["default"]
+    return base64.b64decode(schema["default"]).decode("latin-1") if schema["type"] == "bytes" else schema["default"]

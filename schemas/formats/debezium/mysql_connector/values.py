@@ -19,7 +19,7 @@ from ticdc_bridge.schemas.formats.debezium import values as fields
 from ticdc_bridge.schemas.formats.debezium.connect import BINARY_TEXT, unescaped
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import schema
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumDialect, Read
-from ticdc_bridge.schemas.formats.debezium.values import json_number, json_string
+from ticdc_bridge.schemas.formats.debezium.values import json_number, json_string, utc_text
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.options import Options
@@ -110,9 +110,7 @@ def _read_timestamp(column: Column, text: str, zone: str) -> tuple[str, str]:
         return stored, ""
     offset = _offset(match["zone"]) if match["zone"] else match["region"]
     shifted, twice = values.shift_zone(stored, offset or zone, "UTC")
-    if not offset:
-        return shifted, ZONE_ASSUMED
-    return shifted, "timestamp_fold" if twice else ""
+    return shifted, ("timestamp_fold" if twice else "") if offset else ZONE_ASSUMED
 
 
 def _read_time(column: Column, text: str, _zone: str) -> tuple[str, str]:
@@ -192,9 +190,7 @@ def _text_only(column: Column, read_text: Read, value: Any) -> tuple[Value, str]
 
 def _text_or(read_text: Read, by_name: Read, end: str, value: Any) -> tuple[Value, str]:
     """Without schema: text is a custom converter's, but for that which ends as the connector's own does."""
-    if type(value) is not str or (end and value.endswith(end)):
-        return by_name(value)
-    return read_text(value)
+    return by_name(value) if type(value) is not str or (end and value.endswith(end)) else read_text(value)
 
 
 def _temporal_text(column: Column, zone: str, value: Any) -> tuple[Value, str]:
@@ -208,23 +204,13 @@ def _digits(column: Column, semantic: str) -> int | None:
     return 3 if semantic.startswith(schema.CONNECT) or semantic == schema.TIME + "Time" else 6
 
 
-def _utc_text(value: Any) -> str:
-    text = json_string(value)
-    if not text.endswith("Z"):
-        raise ValueError(f"{text[:40]!r} is not in UTC")
-    return text[:-1]
-
-
 def _zero_flag(column: Column, zero: bool) -> str:
     return "temporal_zero_ambiguous" if zero and not column.nullable else ""
 
 
 def _date(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
-    days = values.days_of_date(_utc_text(value)) if semantic.endswith("IsoDate") else values.integer(json_number(value))
+    days = values.days_of_date(utc_text(value)) if semantic.endswith("IsoDate") else values.integer(json_number(value))
     return values.date_of_days(days), _zero_flag(column, not days)
-
-
-_PER_MICRO = {"Timestamp": 1000, "Time": 1000}  # milliseconds; the others are micro- or nanoseconds
 
 
 def _micros(semantic: str, value: Any) -> int:
@@ -234,7 +220,7 @@ def _micros(semantic: str, value: Any) -> int:
         if left:
             raise ValueError(f"{number} has digits below a microsecond")
         return micros
-    return number * _PER_MICRO.get(name, 1)
+    return number * (1000 if name in ("Timestamp", "Time") else 1)  # milliseconds, or microseconds
 
 
 def _cut_flag(column: Column, semantic: str) -> str:
@@ -245,7 +231,7 @@ def _cut_flag(column: Column, semantic: str) -> str:
 
 def _datetime(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
     if semantic.endswith("IsoTimestamp"):
-        text = _utc_text(value).replace("T", " ")
+        text = utc_text(value).replace("T", " ")
         micros = values.micros_of_datetime(text)
     else:
         micros = _micros(semantic, value)
@@ -270,7 +256,7 @@ def _timestamp(column: Column, _semantic: str, value: Any) -> tuple[Value, str]:
 
 def _time(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
     if semantic.endswith("IsoTime"):
-        text = _utc_text(value)
+        text = utc_text(value)
         values.micros_of_time(text)
     else:
         text = values.time_of_micros(_micros(semantic, value), 6)
@@ -289,7 +275,8 @@ def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialec
 
     def fits_options(column: Column, field: Mapping[str, Any]) -> bool:
         """A number that has lost its semantic name can be a date or time where the options say in which unit."""
-        return schema.fits(column, field) or (is_unnamed(options, field) and column.type.kind in _KINDS_OF_TIME)
+        is_time = column.type.kind in (Kind.DATE, Kind.DATETIME, Kind.TIME, Kind.YEAR)
+        return schema.fits(column, field) or (is_unnamed(options, field) and is_time)
 
     images = fields.null_images, fields.default_images
     read = partial(reader, options)
@@ -305,9 +292,6 @@ def _placeholders(text: str) -> tuple[str | bytes, ...]:
         details = f"option unavailable_value_placeholder={text[:40]!r}: hexadecimal digits are needed after hex:"
         raise SetupError("USAGE", details=details) from error
     return (data.decode("utf-8", "replace"), data, *(write(data) for write in BINARY_TEXT.values()))
-
-
-_KINDS_OF_TIME = (Kind.DATE, Kind.DATETIME, Kind.TIME, Kind.YEAR)
 
 
 def column_of_field(field: Mapping[str, Any]) -> Column:
@@ -366,8 +350,7 @@ def _integer(column: Column, connect: str, value: Any) -> tuple[Value, str]:
     if isinstance(value, Number) or connect.startswith("int") or not column.is_unsigned64 or is_text:
         return fields.reader(column)(value)
     number = int.from_bytes(_data(value), "big", signed=True)  # bigint.unsigned.handling.mode=precise
-    values.check_range(number, column.type.bits, column.unsigned)
-    return str(number), ""
+    return str(values.check_range(number, column.type.bits, column.unsigned)), ""
 
 
 def _boolean(column: Column, value: Any) -> tuple[Value, str]:
