@@ -15,7 +15,6 @@ from ticdc_bridge.service.errors import RegistryError, http_answer
 SEVEN: Final = 7
 _CODES_OF_7: Final = {40901: 409}
 _BY_STATUS: Final = {404: "ROUTE_NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
-_OF_SERVER: Final = 500
 _LOG: Final = logging.getLogger("service")
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 
@@ -40,7 +39,7 @@ async def _handle_error(request: Request, error: Exception) -> Response:
             answered = RegistryError("INTERNAL", reason="a defect of this service: the traceback follows")
             media_type = V1
     answer = http_answer(answered)
-    if answer[0] >= _OF_SERVER:
+    if answer[0] >= 500:
         reason = answered.fields.get("reason")
         why = f"{answered.detail}: {reason}" if reason else answered.detail
         _LOG.error("%s %s: %d (%d) %s", request.method, request.scope["path"], *answer, why)

@@ -81,8 +81,7 @@ class KafkaTopics:
         with self._reader(topic, SECONDS) as reader:
             extents = reader.extents
             if partition not in extents:
-                count = f"it has {len(extents)}, counted from 0"
-                details = f"Topic {topic} has no partition {partition}; {count}."
+                details = f"Topic {topic} has no partition {partition}; it has {len(extents)}, counted from 0."
                 raise RegistryError("MESSAGE_NOT_FOUND", details=details)
             low, high = extents[partition]
             if not low <= offset < high:

@@ -26,7 +26,6 @@ from ticdc_bridge.service.server.logs import REQUEST_ID
 
 CONTEXTS: Final = "/contexts/"
 _ANY: Final = (":.", ":*:")
-_BEFORE_SUBJECT: Final = "subjects"
 _SCOPED: Final = ("config", "mode")
 _LISTED: Final = ("schemas", "subjects")
 
@@ -47,7 +46,7 @@ def remove_context(path: str, query: bytes) -> tuple[str, bytes]:
     route = [*segments, ""] if len(segments) == 1 and segments[0] in _SCOPED and prefix else segments
     for index, piece in enumerate(segments):
         follows = index + 1 < len(route)
-        if follows and (piece == _BEFORE_SUBJECT or (index == 0 and piece in _SCOPED)):
+        if follows and (piece == "subjects" or (index == 0 and piece in _SCOPED)):
             route[index + 1] = quote(qualify_subject(unquote(route[index + 1]), prefix), safe="")
             break
     return "/" + "/".join(route), qualify_query("/".join(segments), query, prefix)
@@ -139,10 +138,7 @@ LONG: Final = 64 * 1024
 """Bytes from which a body is compressed."""
 _KEPT: Final = 8 * 1024 * 1024
 """Bytes of bodies and what they are compressed, which are kept: lists and long schemas are asked for again."""
-_LEVEL: Final = 1
-_OK: Final = 200
 _METHODS: Final = ("GET", "POST")
-_PAGE: Final = "text/html"
 
 
 def accepts_gzip(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -175,8 +171,9 @@ class CompressedAnswers:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 length = headers.get("content-length", "")
-                is_plain = "content-encoding" not in headers and not headers.get("content-type", "").startswith(_PAGE)
-                if message["status"] == _OK and length.isdecimal() and int(length) >= LONG and is_plain:
+                is_page = headers.get("content-type", "").startswith("text/html")
+                is_plain = "content-encoding" not in headers and not is_page
+                if message["status"] == 200 and length.isdecimal() and int(length) >= LONG and is_plain:
                     start = message
                     return
             if start is not None:
@@ -194,7 +191,7 @@ class CompressedAnswers:
         body = message["body"]
         packed = self._kept.get(body)
         if packed is None:
-            packed = await asyncio.to_thread(gzip.compress, body, _LEVEL, mtime=0)
+            packed = await asyncio.to_thread(gzip.compress, body, compresslevel=1, mtime=0)
             self._kept.put(body, packed)
         headers = MutableHeaders(scope=start)
         headers["content-encoding"], headers["content-length"] = "gzip", str(len(packed))

@@ -17,7 +17,6 @@ router = Router("/subjects")
 
 _LOOK_UP = Body("lookUpSchemaUnderSubject", "RegisterSchemaRequest", SCHEMA)
 _REGISTER = Body("register", "RegisterSchemaRequest", SCHEMA)
-_TAG = Body("modifyTags", "TagSchemaRequest", TAGS)
 _VERSION = "/{subject}/versions/{version}"
 _NEGATIVE = Parameter("deletedAsNegative", "Include soft-deleted versions, with a minus sign")
 _FORCE = Parameter("force", "Register without the check of compatibility")
@@ -95,7 +94,7 @@ def get_version_text(call: Called) -> Response:
     return call.raw(text_of_query(call, version_of(call)))
 
 
-@router.declare("POST", f"{_VERSION}/tags", needs=WRITE, body=_TAG)
+@router.declare("POST", f"{_VERSION}/tags", needs=WRITE, body=Body("modifyTags", "TagSchemaRequest", TAGS))
 def tag_version(call: Called) -> Response:
     """Register a version again, as the next one, with other tags in it."""
     version = version_number(call.segment("version"))
