@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, Literal
 
-from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.ddl_check.advice import Advice
 from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal
 from ticdc_bridge.service.ddl_check.risks import Risk
@@ -118,13 +119,10 @@ class CheckReport:
 
 def _merge_tables(each: list[tuple[Table, ...]], first: bool) -> list[dict[str, Any]]:
     """Each table once: as it was first, or as it is at last."""
-    by_name: dict[tuple[str, str], Table] = {}
-    for tables in each:
-        for table in tables:
-            key = (table.id.db, table.id.table)
-            if not (first and key in by_name):
-                by_name[key] = table
-    return [table_form(t) for t in by_name.values()]
+    tables: dict[TableId, Table] = {}
+    for table in chain.from_iterable(each):
+        tables[table.id] = tables.get(table.id, table) if first else table
+    return [table_form(t) for t in tables.values()]
 
 
 Form = Mapping[str, Any]

@@ -21,6 +21,8 @@ from ticdc_bridge.service.history.statements import involved_names, statement_of
 
 V = TypeVar("V", Table, Relation)
 _NOT_SEEN: Final = "its CREATE TABLE was not seen"
+_ChangedName = tuple[Key, Table | None, Relation | None, Table | None]
+"""A name, its table, its relation, and what was dropped under it."""
 
 
 class EventApplication:
@@ -126,8 +128,8 @@ class EventApplication:
             before = replace(before, databases=before.databases.without(statement.name))
         after = apply(before, statement, self.record.db)
         moved = self._find_moved(statement)
-        for key, tables, relations, dropped in self._changed_names(after):
-            self._row(key, tables, relations, dropped, moved, isinstance(statement, ddl.CreateTable))
+        for changed in self._changed_names(after):
+            self._row(changed, moved, created=isinstance(statement, ddl.CreateTable))
         self._drop_unknown(statement)
         if isinstance(statement, ddl.FlashbackDatabase):
             self._keep_dropped(statement)
@@ -150,8 +152,8 @@ class EventApplication:
         self.drift("gap", table.id, detail, row.since if row else None)
         return before.without_table(id_)
 
-    def _changed_names(self, after: Catalog) -> Iterator[tuple[Key, Table | None, Relation | None, Table | None]]:
-        """(name, its table, its relation, what was dropped under it) of each name that the statement changed."""
+    def _changed_names(self, after: Catalog) -> Iterator[_ChangedName]:
+        """Each name that the statement changed."""
         databases = after.databases
         assert isinstance(databases, LazyNames)
         for db, database in databases.changes.items():
@@ -184,15 +186,8 @@ class EventApplication:
         dropped = dropped or row.dropped
         self.put(row.id, State.GONE, table_id=row.table_id, form=row.form, relation=row.relation, dropped=dropped)
 
-    def _row(
-        self,
-        key: Key,
-        table: Table | None,
-        relation: Relation | None,
-        dropped: Table | None,
-        moved: dict[Key, NameRow],
-        created: bool,
-    ) -> None:
+    def _row(self, changed: _ChangedName, moved: dict[Key, NameRow], *, created: bool) -> None:
+        key, table, relation, dropped = changed
         old = self.row_before(key)
         dropped_form = old.dropped if old else None
         if dropped is not None and old is not None:

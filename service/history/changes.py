@@ -76,7 +76,10 @@ def changes(before: Table | None, after: Table | None, paths: NamePaths | None =
     paths: from `before` to `after`; None where it is not known how one became the other, so that names stay.
     """
     if before is None or after is None:
-        return _table_change(before, "dropped") if before else _table_change(after, "added") if after else []
+        if (single := before or after) is None:
+            return []
+        nothing = replace(single, columns=(), indexes=())
+        before, after, paths = before or nothing, after or nothing, NamePaths({}, {})
     paths = paths or NamePaths.of(before).after(None, after)
     found = [*_columns(before, after, paths), *_keys(before, after, paths)]
     for field, words in _OPTIONS:
@@ -86,17 +89,6 @@ def changes(before: Table | None, after: Table | None, paths: NamePaths | None =
             shown = [(quote_text(entry) if field == "comment" else entry) if entry else absent for entry in (old, new)]
             found.append(StructureChange("changed", field, "", f"{words} {shown[0]} → {shown[1]}", old, new))
     return found
-
-
-def _table_change(table: Table, kind: Literal["added", "dropped"]) -> list[StructureChange]:
-    added = kind == "added"
-    columns = [_single_change(kind, c, before=None if added else c, after=c if added else None) for c in table.columns]
-    forms = [(i, _key_form(i)) for i in table.indexes]
-    keys = [
-        StructureChange(kind, "key", i.name, key_text(i), None if added else form, form if added else None)
-        for i, form in forms
-    ]
-    return [*columns, *keys]
 
 
 # ---- columns
