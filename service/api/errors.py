@@ -16,7 +16,6 @@ SEVEN: Final = 7
 _CODES_OF_7: Final = {40901: 409}
 _BY_STATUS: Final = {404: "ROUTE_NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
 _LOG: Final = logging.getLogger("service")
-_METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 
 
 def install(app: FastAPI) -> None:
@@ -59,20 +58,16 @@ async def _routing_error(request: Request, error: Exception) -> Response:
 
 
 def _answer(
-    request: Request,
-    answer: tuple[int, int],
-    message: str,
-    media_type: str | None,
-    headers: dict[str, str] | None = None,
+    request: Request, codes: tuple[int, int], detail: str, media_type: str | None, headers: dict[str, str] | None = None
 ) -> Response:
-    status, code = answer
+    status, code = codes
     code = _CODES_OF_7.get(code, code) if services(request).profile == SEVEN else code
-    return Response(compact({"error_code": code, "message": message}), status, media_type=media_type, headers=headers)
+    return Response(compact({"error_code": code, "message": detail}), status, media_type=media_type, headers=headers)
 
 
 def allowed_methods(request: Request) -> list[str]:
     allowed = []
-    for method in _METHODS:
+    for method in ("GET", "POST", "PUT", "DELETE"):
         scope = {**request.scope, "method": method}
         if any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes):
             allowed += ["HEAD", "GET"] if method == "GET" else [method]

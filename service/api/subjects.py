@@ -26,12 +26,9 @@ _VALUE = Parameter("value", "Its value; may come several times, in the order of 
 
 @router.declare("GET", needs=KNOWN, query=("subjectPrefix", "deleted", "deletedOnly", *PAGE), cacheable=True)
 def list_subjects(call: Called) -> Response:
-    names = subjects.list_subjects(
-        call.registry,
-        prefix=call.text("subjectPrefix", subjects.ALL_CONTEXTS),
-        deleted=call.flag("deleted"),
-        deleted_only=call.flag("deletedOnly"),
-    )
+    prefix = call.text("subjectPrefix", subjects.ALL_CONTEXTS)
+    deleted, only = call.flag("deleted"), call.flag("deletedOnly")
+    names = subjects.list_subjects(call.registry, prefix=prefix, deleted=deleted, deleted_only=only)
     return call.answer(call.page(names))
 
 
@@ -62,13 +59,8 @@ def get_version_by_metadata(call: Called) -> Response:
     "GET", "/{subject}/versions", needs=KNOWN, query=("deleted", "deletedOnly", _NEGATIVE, *PAGE), cacheable=True
 )
 def list_versions(call: Called) -> Response:
-    numbers = subjects.list_versions(
-        call.registry,
-        call.subject,
-        deleted=call.flag("deleted"),
-        deleted_only=call.flag("deletedOnly"),
-        negative=call.flag("deletedAsNegative"),
-    )
+    deleted, only, negative = call.flag("deleted"), call.flag("deletedOnly"), call.flag("deletedAsNegative")
+    numbers = subjects.list_versions(call.registry, call.subject, deleted=deleted, deleted_only=only, negative=negative)
     return call.answer(call.page(numbers))
 
 

@@ -234,12 +234,7 @@ class HistoryStore:
             return {event.seq: event for event in queries.events(seqs)}
 
     def drift(
-        self,
-        changefeed: str | None = None,
-        db: str | None = None,
-        table: str | None = None,
-        offset: int = 0,
-        limit: int = 1000,
+        self, changefeed: str, db: str | None = None, table: str | None = None, offset: int = 0, limit: int = 1000
     ) -> list[Drift]:
         """Contradictions of the history, oldest first."""
         c = sql.drift.c
@@ -377,8 +372,7 @@ class HistoryStore:
                 healed += record.state == "failed" and outcome.error is None
                 failed += outcome.error is not None
                 if not everything:
-                    dirty = {*outcome.names, *((db, "") for db in outcome.databases)}
-                    count += apply_again(book, record, dirty)
+                    count += apply_again(book, record, {*outcome.names, *((db, "") for db in outcome.databases)})
             return RebuildOutcome(count, healed, failed)
 
 
@@ -472,8 +466,7 @@ def _contradicted(
     c, result = sql.drift.c, dict[Key, Contradiction]()
     query = _of_table(select(sql.drift), c, *of).where(c.changefeed == number, c.kind.in_(OF_VERSION))
     query = query.where(c.commit_ts > ends[0].commit_ts, c.commit_ts <= ends[1].commit_ts).order_by(c.seq)
-    drifts = [drift_row(feed.name, row) for row in queries.connection.execute(query)]
-    for key, some in by_name(drifts).items():
+    for key, some in by_name([drift_row(feed.name, row) for row in queries.connection.execute(query)]).items():
         row = queries.name(key, ends[1])
         against = None if row is None else contradiction(row, None, some)
         if against is not None:
@@ -541,8 +534,7 @@ class _Partitions:
 
     def __init__(self, connection: Connection, changefeed: int) -> None:
         self._sql, self._changefeed = connection, changefeed
-        c = sql.partitions.c
-        rows = connection.execute(select(sql.partitions).where(c.changefeed == changefeed))
+        rows = connection.execute(select(sql.partitions).where(sql.partitions.c.changefeed == changefeed))
         self._known: dict[PartitionKey, tuple[int | None, int | None]] = {
             (row.topic, row.part): (row.next_offset, row.watermark) for row in rows
         }
