@@ -25,7 +25,6 @@ from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, prefix_of
 from ticdc_bridge.service.server.logs import REQUEST_ID
 
 CONTEXTS: Final = "/contexts/"
-_ANY: Final = (":.", ":*:")
 _SCOPED: Final = ("config", "mode")
 _LISTED: Final = ("schemas", "subjects")
 
@@ -54,7 +53,7 @@ def remove_context(path: str, query: bytes) -> tuple[str, bytes]:
 
 def qualify_subject(subject: str, prefix: str) -> str:
     """A subject in the context, unless it names one itself."""
-    return subject if subject.startswith(_ANY) else prefix + subject
+    return subject if subject.startswith((":.", ":*:")) else prefix + subject
 
 
 def qualify_query(route: str, query: bytes, prefix: str) -> bytes:
@@ -71,7 +70,6 @@ def qualify_query(route: str, query: bytes, prefix: str) -> bytes:
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-f]{2})", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x20\x7f]|%[01][0-9a-f]|%7f", re.IGNORECASE)
 _DOTS = re.compile(r"(\.|%2e){2}", re.IGNORECASE)
-_REQUEST_ID: Final = "x-request-id"
 
 
 class RawPaths:
@@ -84,7 +82,7 @@ class RawPaths:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = Headers(scope=scope).get(_REQUEST_ID, "").strip() or str(uuid4())
+        request_id = Headers(scope=scope).get("x-request-id", "").strip() or str(uuid4())
         REQUEST_ID.set(request_id)
 
         async def send_with_id(message: Message) -> None:
@@ -138,7 +136,6 @@ LONG: Final = 64 * 1024
 """Bytes from which a body is compressed."""
 _KEPT: Final = 8 * 1024 * 1024
 """Bytes of bodies and what they are compressed, which are kept: lists and long schemas are asked for again."""
-_METHODS: Final = ("GET", "POST")
 
 
 def accepts_gzip(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -161,7 +158,7 @@ class CompressedAnswers:
         """`http_server.Connection` asks it first; it leaves answers that are to be compressed alone."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] not in _METHODS or not accepts_gzip(scope["headers"]):
+        if scope["type"] != "http" or scope["method"] not in ("GET", "POST") or not accepts_gzip(scope["headers"]):
             await self._app(scope, receive, send)
             return
         start: Message | None = None

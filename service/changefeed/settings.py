@@ -404,8 +404,7 @@ class ChangefeedSettings:
         return self.values.get(key.path, key.default)
 
     def is_set(self, name: str) -> bool:
-        key = BY_URI.get(name) or BY_PATH[name]
-        return key.path in self.origins
+        return (BY_URI.get(name) or BY_PATH[name]).path in self.origins
 
     @property
     def on_kafka(self) -> bool:

@@ -81,7 +81,6 @@ def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
-WRONG_VALUE = 1231
 MAX_CHANGES = 20
 _NAMED = re.compile(
     r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
@@ -150,7 +149,7 @@ class _Run:
 
     def statement(self, entry: ParsedStatement, sql: str) -> StatementReport:
         if mode := statements.unknown_mode_set(self.session.assignments(sql)):
-            refusal = Refusal(WRONG_VALUE, f"Variable 'sql_mode' can't be set to the value of '{mode}'")
+            refusal = Refusal(1231, f"Variable 'sql_mode' can't be set to the value of '{mode}'")
             return _refused(entry, (refusal,))
         self.session = self.session.after_statement(sql)
         if entry.refused:
@@ -581,8 +580,7 @@ class TableCheck:
         if failed is not None:
             self.out.verdict = UNKNOWN if failed.unsure else STOP
             self.out.reason = failed.unsure or f"TiCDC can't write {sent.id} in Avro: {failed.error}."
-        first = self.out.schemas[0].target
-        self.out.advice = advise(self.change, first, [], self.out.risks, "", lambda _: "")
+        self.out.advice = advise(self.change, self.out.schemas[0].target, [], self.out.risks, "", lambda _: "")
         return self.out
 
     def _other_modes(self, sent: Table, outputs: Sequence[SubjectTarget]) -> list[ReportedSchemas]:

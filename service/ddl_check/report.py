@@ -20,12 +20,11 @@ UNKNOWN: Final = "cannot judge"
 REFUSED: Final = "refused"
 EXIT: Final[dict[str, int]] = {SAFE: 0, STOP: 1, UNKNOWN: 3, REFUSED: 3}
 _SUMMED: Final = ("schemas", "subjects", "spark", "risks", "advice", "refusals")
-_RANK: Final = (SAFE, UNKNOWN, REFUSED, STOP)
 
 
 def worst_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     """`would stop` over `refused` over `cannot judge` over `safe`."""
-    return max(verdicts, key=_RANK.index, default=SAFE)
+    return max(verdicts, key=(SAFE, UNKNOWN, REFUSED, STOP).index, default=SAFE)
 
 
 @dataclass(frozen=True, slots=True)

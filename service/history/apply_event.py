@@ -161,8 +161,7 @@ class EventApplication:
             if database is None:
                 continue
             dropped = _changes(database.dropped)
-            keys = dict.fromkeys((*_changes(database.tables), *_changes(database.relations), *dropped))
-            for name in keys:
+            for name in dict.fromkeys((*_changes(database.tables), *_changes(database.relations), *dropped)):
                 yield (db, name), database.tables.get(name), database.relations.get(name), dropped.get(name)
 
     def _database(self, db: str, database: Database | None) -> None:
@@ -269,8 +268,7 @@ class EventApplication:
                 continue
             if old is None or old.state in (State.PARTIAL, State.ERROR, State.UNKNOWN):
                 dropped_form = old.dropped if old else None
-                table_id = old.table_id if old else ""
-                self.put(id_, State.GONE, table_id=table_id, dropped=dropped_form)
+                self.put(id_, State.GONE, table_id=old.table_id if old else "", dropped=dropped_form)
 
     def _keep_dropped(self, statement: ddl.FlashbackDatabase) -> None:
         """What was dropped or truncated before its database was: that comes back as itself, so FLASHBACK TABLE finds
@@ -350,9 +348,7 @@ class EventApplication:
 
 def _changes(names: Names[V]) -> dict[str, V | None]:
     """What a statement changed; in a database that it made, all that is there."""
-    if isinstance(names, LazyNames):
-        return dict(names.changes)
-    return {name.id.table.lower(): name for name in names}
+    return dict(names.changes) if isinstance(names, LazyNames) else {name.id.table.lower(): name for name in names}
 
 
 def seal(book: model.HistoryTransaction, record: model.DdlRecord) -> model.EventOutcome:

@@ -184,9 +184,7 @@ async def diff(request: Request) -> Response:
 
 server = PageRouter("/ui/server")
 
-_NO_SCHEMA: Final = "Invalid schema"
 _LIST: Final = 'Write them as [{"name": …, "subject": …, "version": …}].'
-_COMPARED: Final = ("{oldSchema", "{validateFields")
 # As Confluent writes a difference.
 _DIFFERENCE: Final = re.compile(
     r"""\{errorType:['"](?P<kind>\w+)['"], description:['"](?P<text>.*?)['"](?:, additionalInfo:'(?P<more>.*)')?\}""",
@@ -229,9 +227,9 @@ async def check(request: Request) -> Response:
     )
     checked: dict[str, Any] = answer.value if answer.is_ok else {"is_compatible": None, "messages": [answer.problem]}
     messages = [str(message) for message in checked.get("messages") or ()]
-    if any(message.startswith(_NO_SCHEMA) for message in messages):
+    if any(message.startswith("Invalid schema") for message in messages):
         checked = {**checked, "is_compatible": None}
-    compared = [message for message in messages if message.startswith(_COMPARED)]
+    compared = [message for message in messages if message.startswith(("{oldSchema", "{validateFields"))]
     problems = [
         match.groupdict() if (match := _DIFFERENCE.fullmatch(message)) else {"kind": "", "text": message, "more": ""}
         for message in messages

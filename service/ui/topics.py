@@ -28,7 +28,6 @@ _DEAD: Final = "/ui/dead-letters"
 _COUNTS: Final = (10, 20, 50, 100, 200)
 _MOST: Final = 500
 _FILTERS: Final = ("last", "partition", "offset", "time", "key", "format", "changefeed")
-_NOT_ALLOWED: Final = (401, 403)
 _NO_KAFKA: Final = 42270
 
 
@@ -39,8 +38,7 @@ async def list_topics(request: Request) -> Response:
 
 async def _list(request: Request, dead: bool) -> Response:
     """Topics by name; dead: only those of dead letters, which jobs reported, or whose names say so."""
-    query = request.query_params
-    text = query.get("q", "").strip()
+    text = request.query_params.get("q", "").strip()
     view = ListView(request, q=text)
     answer = await ask_kafka(ApiClient(request), "topics", name=text or None, deadLetters=dead, **view.asked)
     listed: dict[str, Any] = answer.value if answer.is_ok else {"topics": [], "total": 0}
@@ -98,7 +96,7 @@ async def ask_kafka(api: ApiClient, *path: str, **query: str | int | bool | None
 
 def check_allowed(answer: ApiAnswer) -> ApiAnswer:
     """The answer. ApiError for whom it is not."""
-    if answer.status in _NOT_ALLOWED:
+    if answer.status in (401, 403):
         raise ApiError(answer)
     return answer
 
@@ -116,8 +114,6 @@ def problem_of(answer: ApiAnswer) -> str:
 
 dead_letter_router = PageRouter(_DEAD)
 
-_REPLAY_COUNTS: Final = ("sent", "left", "failed")
-
 
 @dead_letter_router.get("")
 async def list_dead_letter_topics(request: Request) -> Response:
@@ -130,9 +126,8 @@ async def list_dead_letter_topics(request: Request) -> Response:
 async def show_letters(request: Request) -> Response:
     """The letters of a topic by reason."""
     topic, query = path_parameter(request, "topic"), request.query_params
-    counts = {name: number_of(query.get(name, "")) for name in _REPLAY_COUNTS}
-    done = counts if counts["sent"] is not None else None
-    return await _topic_page(request, topic, done=done)
+    counts = {name: number_of(query.get(name, "")) for name in ("sent", "left", "failed")}
+    return await _topic_page(request, topic, done=counts if counts["sent"] is not None else None)
 
 
 async def _topic_page(request: Request, topic: str, **more: Any) -> Response:

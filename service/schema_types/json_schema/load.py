@@ -33,8 +33,7 @@ def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> SchemaLocat
     """The root's place with all below it read; `referenced`: (name, schema). Raises InvalidSchema."""
     if not isinstance(root, dict | bool):
         raise InvalidSchema(f"expected an object or boolean at the root, found {kind_of(root)}")
-    documents = [(name, with_definitions(value)) for name, value in referenced]
-    return _Loader(with_definitions(root), documents).run()
+    return _Loader(with_definitions(root), [(name, with_definitions(value)) for name, value in referenced]).run()
 
 
 def with_definitions(root: Any) -> Any:
