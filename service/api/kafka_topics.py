@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -191,11 +191,8 @@ class KafkaTopics:
                 "enable.auto.offset.store": False, "auto.offset.reset": "earliest", "allow.auto.create.topics": False,
                 "enable.partition.eof": True, "queued.max.messages.kbytes": 8192, "error_cb": errors,
             }  # fmt: skip
-            consumer = kafka.make_client(kafka.library().Consumer, config)
-            try:
+            with closing(kafka.make_client(kafka.library().Consumer, config)) as consumer:
                 yield _TopicReader(topic, consumer, settings, errors, until)
-            finally:
-                consumer.close()
 
 
 class _TopicReader:

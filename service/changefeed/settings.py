@@ -180,10 +180,7 @@ KEYS: Final[tuple[Key, ...]] = (
 
 
 def _keys(**forms: str) -> dict[str, Form]:
-    names: dict[str, Form] = {}
-    for form, words in forms.items():
-        names |= dict.fromkeys(words.split(), cast("Form", form))
-    return names
+    return {word: cast("Form", form) for form, words in forms.items() for word in words.split()}
 
 
 KAFKA: Final = ("kafka", "kafka+ssl")

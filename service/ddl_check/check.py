@@ -149,8 +149,7 @@ class _Run:
 
     def statement(self, entry: ParsedStatement, sql: str) -> StatementReport:
         if mode := statements.unknown_mode_set(self.session.assignments(sql)):
-            refusal = Refusal(1231, f"Variable 'sql_mode' can't be set to the value of '{mode}'")
-            return _refused(entry, (refusal,))
+            return _refused(entry, (Refusal(1231, f"Variable 'sql_mode' can't be set to the value of '{mode}'"),))
         self.session = self.session.after_statement(sql)
         if entry.refused:
             return _refused(entry, (Refusal(entry.refused, entry.error),))
@@ -544,8 +543,7 @@ class TableCheck:
             out.notes.append(
                 f"{names} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
             )
-        attempt = partial(self._attempt, target, standing)
-        advice = advise(self.sent, target, verdicts, out.risks, run.view.url, attempt)
+        advice = advise(self.sent, target, verdicts, out.risks, run.view.url, partial(self._attempt, target, standing))
         out.advice += [a for a in advice if a not in out.advice]
 
     def _publish_before(self, target: SubjectTarget) -> TargetSchema | None:

@@ -267,8 +267,7 @@ class EventApplication:
             if key_of(id_) in self.out.names:
                 continue
             if old is None or old.state in (State.PARTIAL, State.ERROR, State.UNKNOWN):
-                dropped_form = old.dropped if old else None
-                self.put(id_, State.GONE, table_id=old.table_id if old else "", dropped=dropped_form)
+                self.put(id_, State.GONE, table_id=old.table_id if old else "", dropped=old.dropped if old else None)
 
     def _keep_dropped(self, statement: ddl.FlashbackDatabase) -> None:
         """What was dropped or truncated before its database was: that comes back as itself, so FLASHBACK TABLE finds

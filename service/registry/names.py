@@ -99,8 +99,7 @@ def chain(scope: str) -> list[str]:
 
 def covers(scope: str, subject: str) -> bool:
     """True if `subject` is, or is in, the scope. Those of the server cover all contexts, as Confluent's do."""
-    is_context = not name_of(scope)
-    return scope in (*DEFAULTED, subject) or (is_context and context_of(scope) == context_of(subject))
+    return scope in (*DEFAULTED, subject) or (not name_of(scope) and context_of(scope) == context_of(subject))
 
 
 def guid(identity: bytes) -> str:

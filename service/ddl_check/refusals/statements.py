@@ -269,8 +269,7 @@ def _needs_rewriting(old: Column, new: Column) -> bool:
         return (old.length, old.scale, old.unsigned) != (new.length, new.scale, new.unsigned)
     if a.kind in ELEMENTS:
         return new.elements[: len(old.elements)] != old.elements
-    shorter = (new.length or 0) < (old.length or 0) or (new.scale or 0) < (old.scale or 0)
-    return shorter or old.unsigned != new.unsigned
+    return (new.length or 0) < (old.length or 0) or (new.scale or 0) < (old.scale or 0) or old.unsigned != new.unsigned
 
 
 def _of_charset(before: Charset, after: Charset, indexed: str = "") -> Iterator[Refusal]:
