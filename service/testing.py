@@ -4,7 +4,7 @@ import http.client
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,12 +34,10 @@ def running_service(store: str | None = None, **settings: Any) -> Iterator[str]:
             if not ready.wait(_START_SECONDS):
                 raise RuntimeError("the service did not start")
             if not used.controls_access and tls is None:
-                connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=_START_SECONDS)
-                try:
+                netloc = urlsplit(address).netloc
+                with closing(http.client.HTTPConnection(netloc, timeout=_START_SECONDS)) as connection:
                     connection.request("GET", "/")
                     body = connection.getresponse().read()
-                finally:
-                    connection.close()
                 if body != b"{}":
                     raise RuntimeError(f"GET / answered {body!r}")
             yield address

@@ -22,8 +22,6 @@ from ticdc_bridge.service.registry.registry import Registry
 CERTIFICATE_STATE: Final = "client_certificate"
 """The key of the ASGI scope's `state` where the name in a client's certificate is (`service.server.http_server`)."""
 
-_READING: Final = ("GET", "HEAD", "OPTIONS")
-_SAME_SITE: Final = (b"same-origin", b"none")
 _MOST_VIEWS: Final = 16
 _MOST_NAMES: Final = 10_000
 
@@ -40,9 +38,9 @@ class CachedView(Protocol):
 
 def refuse_cross_site(scope: Scope) -> None:
     """Raises FORBIDDEN for a change that a page of another site asks a browser to make with its user's credentials."""
-    if scope["method"] not in _READING:
+    if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
         for name, value in scope["headers"]:
-            if name == b"sec-fetch-site" and value not in _SAME_SITE:
+            if name == b"sec-fetch-site" and value not in (b"same-origin", b"none"):
                 raise RegistryError("FORBIDDEN", operation="Write", what="behalf of another site")
 
 
@@ -120,8 +118,7 @@ class Authentication:
         """The registry as a set of rights sees it, and the app that answers of it."""
         if access.everything:
             return self._registry, self._hot
-        store = FilteredStore(self._registry.store, access, self._listeners)
-        registry = replace(self._registry, store=store)
+        registry = replace(self._registry, store=FilteredStore(self._registry.store, access, self._listeners))
         if len(self._views) >= _MOST_VIEWS:
             return registry, self._app
         view = self._views[access] = registry, self._make_hot(registry)

@@ -96,12 +96,8 @@ async def beside_others(read: Callable[..., T], body: bytes, *more: Any) -> T:
 
 def check_size(body: Mapping[str, Any], services: Services) -> None:
     """Before a body is read. Raises SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES."""
-    schema, references = body.get("schema"), body.get("references")
-    if (
-        isinstance(schema, str)
-        and len(schema) * 4 > services.max_schema_bytes
-        and len(schema.encode("utf-8", "replace")) > services.max_schema_bytes
-    ):
+    schema, references, longest = body.get("schema"), body.get("references"), services.max_schema_bytes
+    if isinstance(schema, str) and len(schema) * 4 > longest and len(schema.encode("utf-8", "replace")) > longest:
         raise RegistryError("SCHEMA_TOO_LARGE")
     if isinstance(references, list) and len(references) > services.max_references:
         raise RegistryError("TOO_MANY_REFERENCES", count=len(references), limit=services.max_references)

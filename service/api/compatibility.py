@@ -10,9 +10,8 @@ from ticdc_bridge.service.registry.names import version_number
 
 router = Router("/compatibility/subjects/{subject}/versions")
 
-_ENTITY = "RegisterSchemaRequest"
-_FOR_VERSION = Body("testCompatibilityBySubjectName", _ENTITY, SCHEMA)
-_FOR_ALL = Body("testCompatibilityForSubject", _ENTITY, SCHEMA)
+_FOR_VERSION = Body("testCompatibilityBySubjectName", "RegisterSchemaRequest", SCHEMA)
+_FOR_ALL = Body("testCompatibilityForSubject", "RegisterSchemaRequest", SCHEMA)
 
 
 @router.declare("POST", needs=KNOWN, query=("normalize", "verbose"), body=_FOR_ALL)

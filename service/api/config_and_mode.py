@@ -11,9 +11,8 @@ from ticdc_bridge.service.registry import config
 
 config_router = Router("/config")
 
-_CONFIG_ENTITY = "ConfigUpdateRequest"
-_SERVER_CONFIG = Body("updateTopLevelConfig", _CONFIG_ENTITY, CONFIG)
-_SUBJECT_CONFIG = Body("updateSubjectLevelConfig", _CONFIG_ENTITY, CONFIG)
+_SERVER_CONFIG = Body("updateTopLevelConfig", "ConfigUpdateRequest", CONFIG)
+_SUBJECT_CONFIG = Body("updateSubjectLevelConfig", "ConfigUpdateRequest", CONFIG)
 
 
 @config_router.declare("GET", needs=KNOWN, query=("defaultToGlobal",))
@@ -37,9 +36,8 @@ def delete_config(call: Called) -> Response:
 
 mode_router = Router("/mode")
 
-_MODE_ENTITY = "ModeUpdateRequest"
-_SERVER_MODE = Body("updateTopLevelMode", _MODE_ENTITY, MODE)
-_SUBJECT_MODE = Body("updateMode", _MODE_ENTITY, MODE)
+_SERVER_MODE = Body("updateTopLevelMode", "ModeUpdateRequest", MODE)
+_SUBJECT_MODE = Body("updateMode", "ModeUpdateRequest", MODE)
 _FORCE = Parameter("force", "Change to IMPORT although subjects exist")
 _RECURSIVE = Parameter("recursive", "Also the modes of the subjects in the scope")
 

@@ -14,19 +14,8 @@ from fastapi import Response
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import usage_errors
 from ticdc_bridge.schemas.model.values import zone as known_zone
-from ticdc_bridge.service.api.bodies import (
-    FLAG,
-    STRING,
-    TEXT,
-    Body,
-    Fields,
-    Kind,
-    list_of,
-    mismatch_error,
-    object_schema,
-    read_fields,
-    text,
-)
+from ticdc_bridge.service.api import bodies
+from ticdc_bridge.service.api.bodies import FLAG, STRING, TEXT, Body, Fields, Kind, list_of, object_schema, text
 from ticdc_bridge.service.api.routing import Called, Router
 from ticdc_bridge.service.auth.acl import HISTORY
 from ticdc_bridge.service.errors import RegistryError
@@ -50,8 +39,8 @@ def _settings(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         return {"name": value}
     if not isinstance(value, dict):
-        raise mismatch_error("Changefeed", value)
-    return {name: setting or "" for name, setting in read_fields(SETTINGS, value).items()}
+        raise bodies.mismatch_error("Changefeed", value)
+    return {name: setting or "" for name, setting in bodies.read_fields(SETTINGS, value).items()}
 
 
 FIELDS: Final[Fields] = {

@@ -15,9 +15,7 @@ from ticdc_bridge.service.errors import RegistryError, http_answer
 SEVEN: Final = 7
 _CODES_OF_7: Final = {40901: 409}
 _BY_STATUS: Final = {404: "ROUTE_NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
-_OF_SERVER: Final = 500
 _LOG: Final = logging.getLogger("service")
-_METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 
 
 def install(app: FastAPI) -> None:
@@ -40,7 +38,7 @@ async def _handle_error(request: Request, error: Exception) -> Response:
             answered = RegistryError("INTERNAL", reason="a defect of this service: the traceback follows")
             media_type = V1
     answer = http_answer(answered)
-    if answer[0] >= _OF_SERVER:
+    if answer[0] >= 500:
         reason = answered.fields.get("reason")
         why = f"{answered.detail}: {reason}" if reason else answered.detail
         _LOG.error("%s %s: %d (%d) %s", request.method, request.scope["path"], *answer, why)
@@ -60,20 +58,16 @@ async def _routing_error(request: Request, error: Exception) -> Response:
 
 
 def _answer(
-    request: Request,
-    answer: tuple[int, int],
-    message: str,
-    media_type: str | None,
-    headers: dict[str, str] | None = None,
+    request: Request, codes: tuple[int, int], detail: str, media_type: str | None, headers: dict[str, str] | None = None
 ) -> Response:
-    status, code = answer
+    status, code = codes
     code = _CODES_OF_7.get(code, code) if services(request).profile == SEVEN else code
-    return Response(compact({"error_code": code, "message": message}), status, media_type=media_type, headers=headers)
+    return Response(compact({"error_code": code, "message": detail}), status, media_type=media_type, headers=headers)
 
 
 def allowed_methods(request: Request) -> list[str]:
     allowed = []
-    for method in _METHODS:
+    for method in ("GET", "POST", "PUT", "DELETE"):
         scope = {**request.scope, "method": method}
         if any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes):
             allowed += ["HEAD", "GET"] if method == "GET" else [method]

@@ -263,8 +263,7 @@ def list_differences(call: Called) -> Response:
         name = "from" if start is None else "to"
         raise RegistryError("UNPROCESSABLE", details=f"{name} is needed: a commit_ts or an RFC 3339 time")
     with call.registry.store.read():
-        period = Period(start, end, call.flag("inclusive"))
-        span = call.services.history.span(changefeed_of(call), period, db, table)
+        span = call.services.history.span(changefeed_of(call), Period(start, end, call.flag("inclusive")), db, table)
     offset, limit = call.page_limits()
     return call.answer(diff(span).form(offset, limit))
 
@@ -281,8 +280,7 @@ def export_tables(call: Called) -> Response:
     if form is None:
         raise RegistryError("UNPROCESSABLE", details=f"format {call.text('format')[:40]}: sql or jsonl is needed")
     db, table = call.text("db") or None, call.text("table") or None
-    zone = call.text("ddl_time_zone") or None
-    result = HistoryExport(form, _time(call, "at"), call.flag("inclusive"), zone)
+    result = HistoryExport(form, _time(call, "at"), call.flag("inclusive"), call.text("ddl_time_zone") or None)
     with call.registry.store.read():
         histories = call.services.history
         feed = histories.changefeed(changefeed_of(call))

@@ -3,21 +3,10 @@
 from typing import Any
 
 from ticdc_bridge.service.errors import RegistryError
+from ticdc_bridge.service.history import model
 from ticdc_bridge.service.history.changes import NamePaths
 from ticdc_bridge.service.history.changes import changes as table_changes
-from ticdc_bridge.service.history.model import (
-    WHAT_TO_DO,
-    AsOf,
-    Contradiction,
-    DdlRecord,
-    Drift,
-    HistoryState,
-    NameRow,
-    PartitionKey,
-    State,
-    TableVersionRow,
-    time_text,
-)
+from ticdc_bridge.service.history.model import WHAT_TO_DO, DdlRecord, HistoryState, TableVersionRow, time_text
 from ticdc_bridge.service.history.statements import statement_or_none
 
 Json = dict[str, Any]
@@ -33,7 +22,7 @@ def listing(
 
 
 def changefeed(
-    feed: HistoryState, numbers: dict[str, int], positions: dict[PartitionKey, tuple[int | None, int | None]]
+    feed: HistoryState, numbers: dict[str, int], positions: dict[model.PartitionKey, tuple[int | None, int | None]]
 ) -> Json:
     return {
         "changefeed": feed.name,
@@ -49,7 +38,7 @@ def changefeed(
     }
 
 
-def name(row: NameRow, contradicted: Contradiction | None = None) -> Json:
+def name(row: model.NameRow, contradicted: model.Contradiction | None = None) -> Json:
     """A name with its newest version. contradicted: what rows and messages say against it."""
     return {
         "db": row.id.db, "table": row.id.table, "state": str(row.state), "table_id": row.table_id or None,
@@ -59,7 +48,7 @@ def name(row: NameRow, contradicted: Contradiction | None = None) -> Json:
     }  # fmt: skip
 
 
-def version(row: TableVersionRow, ddl: DdlRecord | None, contradicted: Contradiction | None = None) -> Json:
+def version(row: TableVersionRow, ddl: DdlRecord | None, contradicted: model.Contradiction | None = None) -> Json:
     return {
         "commit_ts": row.from_ts, "time": time_text(row.from_ts), "to_ts": row.to_ts, "state": str(row.state),
         "table_id": row.table_id or None, "since": row.since, "reason": row.reason or None,
@@ -92,7 +81,7 @@ def event(record: DdlRecord) -> Json:
     }
 
 
-def as_of_head(as_of: AsOf, ts: int, inclusive: bool) -> Json:
+def as_of_head(as_of: model.AsOf, ts: int, inclusive: bool) -> Json:
     """The head of an as-of answer: resolved says whether DDL that is not known yet can still change it."""
     feed, ddl = as_of.changefeed, as_of.ddl
     return {
@@ -102,7 +91,7 @@ def as_of_head(as_of: AsOf, ts: int, inclusive: bool) -> Json:
     }  # fmt: skip
 
 
-def drift(entry: Drift) -> Json:
+def drift(entry: model.Drift) -> Json:
     return {
         **{name: getattr(entry, name) for name in ("kind", "db", "table", "commit_ts")}, "version": entry.version_ts,
         "detail": entry.detail, "count": entry.count, "last_seen": entry.seen_ms,
@@ -114,7 +103,7 @@ def never_seen_error(feed: HistoryState, db: str, table: str) -> RegistryError:
     return RegistryError("TABLE_NOT_KNOWN", table=f"{db}.{table}", changefeed=feed.name, details=details)
 
 
-def not_known_error(as_of: AsOf, db: str, table: str) -> RegistryError:
+def not_known_error(as_of: model.AsOf, db: str, table: str) -> RegistryError:
     """Why there is no version: it was never seen, or not until later."""
     if as_of.next_ts is None:
         return never_seen_error(as_of.changefeed, db, table)
@@ -124,9 +113,9 @@ def not_known_error(as_of: AsOf, db: str, table: str) -> RegistryError:
 
 def no_table_error(row: TableVersionRow, ddl: DdlRecord | None) -> RegistryError:
     by = f": {ddl.query[:200]}" if ddl is not None and ddl.query else ""
-    if row.state is State.GONE:
+    if row.state is model.State.GONE:
         return RegistryError("TABLE_GONE", table=str(row.id), since=row.since, details=f"dropped or renamed{by}")
-    if row.state is State.RELATION:
+    if row.state is model.State.RELATION:
         details = f": it is a {row.relation}, which has no rows"
         return RegistryError("TABLE_NOT_KNOWN", table=str(row.id), changefeed="", details=details)
     details = f"{row.reason}; {WHAT_TO_DO}"

@@ -119,8 +119,7 @@ async def list_messages(call: Called) -> Response:
         history = call.services.history
         with call.registry.store.read():
             changefeed = history.changefeed(feed).name if feed else _changefeed_of(call, topic)
-            schemas = StoreSchemas(call.registry.store)
-            decoded = decode_messages(last.messages, name, schemas, history, changefeed)
+            decoded = decode_messages(last.messages, name, StoreSchemas(call.registry.store), history, changefeed)
         return {
             "topic": topic,
             "changefeed": changefeed,
@@ -164,8 +163,7 @@ async def get_message(call: Called) -> Response:
     from ticdc_bridge.schemas.inputs.message_lines import message_line
 
     topic, position = call.segment("topic"), [_number(call, name) for name in ("partition", "offset")]
-    found = await _ask_kafka(call, lambda kafka: kafka.message_at(topic, *position))
-    return call.answer(message_line(found))
+    return call.answer(message_line(await _ask_kafka(call, lambda kafka: kafka.message_at(topic, *position))))
 
 
 def _number(call: ApiCall, name: str) -> int:
@@ -189,9 +187,7 @@ def _moment(value: Any) -> int | None:
     if value is None or value == "":
         return None
     text = str(value)
-    if text.isascii() and text.isdecimal() and len(text) <= 15:
-        return int(text)
-    return tso_physical_ms(tso_of(text))
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 15 else tso_physical_ms(tso_of(text))
 
 
 _REPLAY: Final[Mapping[str, Kind]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -81,8 +81,7 @@ class KafkaTopics:
         with self._reader(topic, SECONDS) as reader:
             extents = reader.extents
             if partition not in extents:
-                count = f"it has {len(extents)}, counted from 0"
-                details = f"Topic {topic} has no partition {partition}; {count}."
+                details = f"Topic {topic} has no partition {partition}; it has {len(extents)}, counted from 0."
                 raise RegistryError("MESSAGE_NOT_FOUND", details=details)
             low, high = extents[partition]
             if not low <= offset < high:
@@ -192,11 +191,8 @@ class KafkaTopics:
                 "enable.auto.offset.store": False, "auto.offset.reset": "earliest", "allow.auto.create.topics": False,
                 "enable.partition.eof": True, "queued.max.messages.kbytes": 8192, "error_cb": errors,
             }  # fmt: skip
-            consumer = kafka.make_client(kafka.library().Consumer, config)
-            try:
+            with closing(kafka.make_client(kafka.library().Consumer, config)) as consumer:
                 yield _TopicReader(topic, consumer, settings, errors, until)
-            finally:
-                consumer.close()
 
 
 class _TopicReader:

@@ -28,13 +28,10 @@ from ticdc_bridge.service.server import logs
 router = Router("/metrics", needs=METRICS, retry_on_outage=False)
 
 _FAILED: Final = 400
-_CONFLICT: Final = 409
-_ERROR: Final = 500
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "OPTIONS"})
 _NO_ROUTE: Final = "none"
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25)
 _REGISTER: Final = ("POST", "/subjects/{subject}/versions")
-_COMPATIBILITY: Final = "/compatibility/"
 
 
 @dataclass(slots=True)
@@ -93,9 +90,9 @@ class ServiceMetrics(Collector):
             registrations.add_metric([word], sum(n for status, n in registered if (status >= _FAILED) is failed))
         yield registrations
         yield GaugeMetricFamily("kafka_schema_registry_node_count", "Processes known", 1)
-        checks = sum(tally.count for (_, route, _), tally in tallies if route.startswith(_COMPATIBILITY))
+        checks = sum(tally.count for (_, route, _), tally in tallies if route.startswith("/compatibility/"))
         yield CounterMetricFamily("schema_registry_compatibility_checks", "Requests to check a schema", checks)
-        refused = sum(number for status, number in registered if status == _CONFLICT)
+        refused = sum(number for status, number in registered if status == 409)
         yield CounterMetricFamily("schema_registry_compatibility_errors", "Schemas refused as incompatible", refused)
         good = sum(tally.count for (_, _, status), tally in tallies if status < _FAILED)
         bad = sum(tally.count for (_, _, status), tally in tallies if status >= _FAILED)
@@ -177,7 +174,7 @@ class RequestMetrics:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, start = _ERROR, time.perf_counter()
+        status, start = 500, time.perf_counter()
 
         async def count_response(message: Message) -> None:
             nonlocal status

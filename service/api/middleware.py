@@ -25,8 +25,6 @@ from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, prefix_of
 from ticdc_bridge.service.server.logs import REQUEST_ID
 
 CONTEXTS: Final = "/contexts/"
-_ANY: Final = (":.", ":*:")
-_BEFORE_SUBJECT: Final = "subjects"
 _SCOPED: Final = ("config", "mode")
 _LISTED: Final = ("schemas", "subjects")
 
@@ -47,7 +45,7 @@ def remove_context(path: str, query: bytes) -> tuple[str, bytes]:
     route = [*segments, ""] if len(segments) == 1 and segments[0] in _SCOPED and prefix else segments
     for index, piece in enumerate(segments):
         follows = index + 1 < len(route)
-        if follows and (piece == _BEFORE_SUBJECT or (index == 0 and piece in _SCOPED)):
+        if follows and (piece == "subjects" or (index == 0 and piece in _SCOPED)):
             route[index + 1] = quote(qualify_subject(unquote(route[index + 1]), prefix), safe="")
             break
     return "/" + "/".join(route), qualify_query("/".join(segments), query, prefix)
@@ -55,7 +53,7 @@ def remove_context(path: str, query: bytes) -> tuple[str, bytes]:
 
 def qualify_subject(subject: str, prefix: str) -> str:
     """A subject in the context, unless it names one itself."""
-    return subject if subject.startswith(_ANY) else prefix + subject
+    return subject if subject.startswith((":.", ":*:")) else prefix + subject
 
 
 def qualify_query(route: str, query: bytes, prefix: str) -> bytes:
@@ -72,7 +70,6 @@ def qualify_query(route: str, query: bytes, prefix: str) -> bytes:
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-f]{2})", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x20\x7f]|%[01][0-9a-f]|%7f", re.IGNORECASE)
 _DOTS = re.compile(r"(\.|%2e){2}", re.IGNORECASE)
-_REQUEST_ID: Final = "x-request-id"
 
 
 class RawPaths:
@@ -85,7 +82,7 @@ class RawPaths:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = Headers(scope=scope).get(_REQUEST_ID, "").strip() or str(uuid4())
+        request_id = Headers(scope=scope).get("x-request-id", "").strip() or str(uuid4())
         REQUEST_ID.set(request_id)
 
         async def send_with_id(message: Message) -> None:
@@ -139,10 +136,6 @@ LONG: Final = 64 * 1024
 """Bytes from which a body is compressed."""
 _KEPT: Final = 8 * 1024 * 1024
 """Bytes of bodies and what they are compressed, which are kept: lists and long schemas are asked for again."""
-_LEVEL: Final = 1
-_OK: Final = 200
-_METHODS: Final = ("GET", "POST")
-_PAGE: Final = "text/html"
 
 
 def accepts_gzip(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -165,7 +158,7 @@ class CompressedAnswers:
         """`http_server.Connection` asks it first; it leaves answers that are to be compressed alone."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] not in _METHODS or not accepts_gzip(scope["headers"]):
+        if scope["type"] != "http" or scope["method"] not in ("GET", "POST") or not accepts_gzip(scope["headers"]):
             await self._app(scope, receive, send)
             return
         start: Message | None = None
@@ -175,8 +168,9 @@ class CompressedAnswers:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 length = headers.get("content-length", "")
-                is_plain = "content-encoding" not in headers and not headers.get("content-type", "").startswith(_PAGE)
-                if message["status"] == _OK and length.isdecimal() and int(length) >= LONG and is_plain:
+                is_page = headers.get("content-type", "").startswith("text/html")
+                is_plain = "content-encoding" not in headers and not is_page
+                if message["status"] == 200 and length.isdecimal() and int(length) >= LONG and is_plain:
                     start = message
                     return
             if start is not None:
@@ -194,7 +188,7 @@ class CompressedAnswers:
         body = message["body"]
         packed = self._kept.get(body)
         if packed is None:
-            packed = await asyncio.to_thread(gzip.compress, body, _LEVEL, mtime=0)
+            packed = await asyncio.to_thread(gzip.compress, body, compresslevel=1, mtime=0)
             self._kept.put(body, packed)
         headers = MutableHeaders(scope=start)
         headers["content-encoding"], headers["content-length"] = "gzip", str(len(packed))

@@ -27,8 +27,6 @@ _ERRORS_WITH_BODY: Final = {
 }
 _REFUSED: Final = {422: "A name, a schema or a value is not valid, or the mode does not allow it"}
 
-_IN_PATH: Final = {"id": INTEGER_PARAMETER}
-
 
 @router.declare("GET")
 async def show(request: Request) -> Response:
@@ -48,38 +46,31 @@ def install(app: FastAPI) -> None:
 
 def description(app: FastAPI) -> Json:
     spec = get_openapi(title="ticdc-bridge schema registry", version=app.version, routes=app.routes)
-    for route in all_routes(app):
-        if isinstance(route, Route) and route.include_in_schema:
-            for method in map(str.lower, route.methods or ()):
-                operation = spec["paths"][route.path][method]
-                operation["operationId"] = f"{method}{re.sub('[^A-Za-z0-9]+', '_', route.path)}".strip("_")
-                operation["parameters"] = [
-                    {"name": name, "in": "path", "required": True, "schema": _IN_PATH.get(name, STRING)}
-                    for name in re.findall(r"{(\w+)}", route.path)
-                ] + [
-                    {
-                        "name": entry.name,
-                        "in": "query",
-                        "required": False,
-                        "description": entry.text,
-                        "schema": entry.schema,
-                    }
-                    for entry in route.query
-                ]
-                has_body = method in ("post", "put")
-                if has_body:
-                    schema = object_schema(route.body.fields) if route.body else {}
-                    operation["requestBody"] = {"required": bool(schema), "content": {V1: {"schema": schema}}}
-                operation["responses"] = responses(route, has_body)
+    described = (route for route in all_routes(app) if isinstance(route, Route) and route.include_in_schema)
+    operations = [(route, method.lower()) for route in described for method in route.methods or ()]
+    for route, method in operations:
+        operation = spec["paths"][route.path][method]
+        operation["operationId"] = f"{method}{re.sub('[^A-Za-z0-9]+', '_', route.path)}".strip("_")
+        kinds = {name: INTEGER_PARAMETER if name == "id" else STRING for name in re.findall(r"{(\w+)}", route.path)}
+        operation["parameters"] = [
+            *({"name": name, "in": "path", "required": True, "schema": kind} for name, kind in kinds.items()),
+            *(
+                {"name": name, "in": "query", "required": False, "description": text, "schema": kind}
+                for name, text, kind in route.query
+            ),
+        ]
+        has_body = method in ("post", "put")
+        if has_body:
+            schema = object_schema(route.body.fields) if route.body else {}
+            operation["requestBody"] = {"required": bool(schema), "content": {V1: {"schema": schema}}}
+        operation["responses"] = responses(route, has_body)
     spec.setdefault("components", {})["schemas"] = {"Error": object_schema({"error_code": INTEGER, "message": TEXT})}
     return spec
 
 
 def responses(route: Route, has_body: bool) -> Json:
     """Every status a route can answer with."""
-    if all(
-        dependency.call is not call for dependency in route.dependant.dependencies
-    ):  # no JSON of the registry's, nor its errors
+    if call not in [dependency.call for dependency in route.dependant.dependencies]:  # not the registry's JSON
         return {"200": {"description": "As it says"}, "500": {"description": _ERRORS[500]}}
     errors = _ERRORS | (_ERRORS_WITH_BODY if has_body else {}) | _REFUSED | route.answers
     error = {V1: {"schema": {"$ref": "#/components/schemas/Error"}}}

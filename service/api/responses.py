@@ -12,7 +12,6 @@ from ticdc_bridge.service.schema_types.base import TaggedEntity
 
 EIGHT: Final = 8
 _IN_REQUESTS: Final = {LEVEL: "compatibility"}
-_BOOLEANS_AND_NUMBERS = (bool, int)
 
 Json = dict[str, Any]
 
@@ -106,7 +105,7 @@ def _drop_empty(shape: Json) -> Json:
     return {
         key: value
         for key, value in shape.items()
-        if value or isinstance(value, _BOOLEANS_AND_NUMBERS) or (value == {} and key in _OBJECTS)
+        if value or isinstance(value, int) or (value == {} and key in _OBJECTS)
     }
 
 

@@ -234,7 +234,6 @@ REFUSED: Final = "bridge.refused"
 """The key of the ASGI scope where the error is, if nobody who is known asks."""
 
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="ticdc-bridge", charset="UTF-8", Bearer realm="ticdc-bridge"'}
-_RETRY: Final = {"Retry-After": "1"}
 
 
 class Permissions:
@@ -280,6 +279,6 @@ class Permissions:
 
 def refusal(error: BridgeError) -> Response:
     status, error_code = http_answer(error)
-    headers: dict[str, Any] = {401: _CHALLENGE, 429: _RETRY}.get(status, {})
+    headers: dict[str, Any] = {401: _CHALLENGE, 429: {"Retry-After": "1"}}.get(status, {})
     body = compact({"error_code": error_code, "message": error.detail})
     return Response(body, status, media_type=V1, headers=headers)

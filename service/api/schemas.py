@@ -89,8 +89,7 @@ def list_ids_of_guid(call: Called) -> Response:
 
 
 def by_id(call: ApiCall) -> StoredVersion:
-    schema_id, subject = java_int(call.segment("id")), normalize_subject(call.text("subject"))
-    return schemas.get(call.registry, schema_id, subject=subject)
+    return schemas.get(call.registry, java_int(call.segment("id")), subject=normalize_subject(call.text("subject")))
 
 
 def holders(call: ApiCall) -> list[tuple[str, int]]:

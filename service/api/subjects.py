@@ -17,7 +17,6 @@ router = Router("/subjects")
 
 _LOOK_UP = Body("lookUpSchemaUnderSubject", "RegisterSchemaRequest", SCHEMA)
 _REGISTER = Body("register", "RegisterSchemaRequest", SCHEMA)
-_TAG = Body("modifyTags", "TagSchemaRequest", TAGS)
 _VERSION = "/{subject}/versions/{version}"
 _NEGATIVE = Parameter("deletedAsNegative", "Include soft-deleted versions, with a minus sign")
 _FORCE = Parameter("force", "Register without the check of compatibility")
@@ -27,12 +26,9 @@ _VALUE = Parameter("value", "Its value; may come several times, in the order of 
 
 @router.declare("GET", needs=KNOWN, query=("subjectPrefix", "deleted", "deletedOnly", *PAGE), cacheable=True)
 def list_subjects(call: Called) -> Response:
-    names = subjects.list_subjects(
-        call.registry,
-        prefix=call.text("subjectPrefix", subjects.ALL_CONTEXTS),
-        deleted=call.flag("deleted"),
-        deleted_only=call.flag("deletedOnly"),
-    )
+    prefix = call.text("subjectPrefix", subjects.ALL_CONTEXTS)
+    deleted, only = call.flag("deleted"), call.flag("deletedOnly")
+    names = subjects.list_subjects(call.registry, prefix=prefix, deleted=deleted, deleted_only=only)
     return call.answer(call.page(names))
 
 
@@ -63,13 +59,8 @@ def get_version_by_metadata(call: Called) -> Response:
     "GET", "/{subject}/versions", needs=KNOWN, query=("deleted", "deletedOnly", _NEGATIVE, *PAGE), cacheable=True
 )
 def list_versions(call: Called) -> Response:
-    numbers = subjects.list_versions(
-        call.registry,
-        call.subject,
-        deleted=call.flag("deleted"),
-        deleted_only=call.flag("deletedOnly"),
-        negative=call.flag("deletedAsNegative"),
-    )
+    deleted, only, negative = call.flag("deleted"), call.flag("deletedOnly"), call.flag("deletedAsNegative")
+    numbers = subjects.list_versions(call.registry, call.subject, deleted=deleted, deleted_only=only, negative=negative)
     return call.answer(call.page(numbers))
 
 
@@ -95,7 +86,7 @@ def get_version_text(call: Called) -> Response:
     return call.raw(text_of_query(call, version_of(call)))
 
 
-@router.declare("POST", f"{_VERSION}/tags", needs=WRITE, body=_TAG)
+@router.declare("POST", f"{_VERSION}/tags", needs=WRITE, body=Body("modifyTags", "TagSchemaRequest", TAGS))
 def tag_version(call: Called) -> Response:
     """Register a version again, as the next one, with other tags in it."""
     version = version_number(call.segment("version"))

@@ -28,20 +28,11 @@ from typing import Any, Final
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.errors import RegistryError
 
-READ: Final = "read"
-WRITE: Final = "write"
-DELETE: Final = "delete"
-CONFIG: Final = "config"
-ADMIN: Final = "admin"
-METRICS: Final = "metrics"
-HISTORY: Final = "history"
-MESSAGES: Final = "messages"
-OF_SUBJECTS: Final = (READ, WRITE, DELETE, CONFIG)
-OF_SERVER: Final = (ADMIN, METRICS, HISTORY, MESSAGES)
+READ, WRITE, DELETE, CONFIG = OF_SUBJECTS = ("read", "write", "delete", "config")
+ADMIN, METRICS, HISTORY, MESSAGES = OF_SERVER = ("admin", "metrics", "history", "messages")
 EVERYONE: Final = "*"
 ROLE: Final = "role:"
 
-_DEFAULT: Final = ":.:"
 _MOST_RULES: Final = 10_000
 _LONGEST: Final = 1024
 _REMEMBERED: Final = 10_000
@@ -119,8 +110,7 @@ class Acl:
         server = frozenset().union(*(rule.may for rule in rules)) & frozenset(OF_SERVER)
         if ADMIN in server:
             return ALL
-        of_subjects = tuple(rule for rule in rules if rule.may.intersection(OF_SUBJECTS))
-        return Access(of_subjects, server)
+        return Access(tuple(rule for rule in rules if rule.may.intersection(OF_SUBJECTS)), server)
 
 
 def denied_error(operation: str, subject: str | None) -> RegistryError:
@@ -167,7 +157,7 @@ def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str
     if not about_subjects and may.intersection(OF_SUBJECTS):
         raise SetupError("USAGE", details=f"{where}: says no subjects, prefixes or patterns")
     # As the registry knows names: the default context is not written.
-    exact, *others = (tuple(name.removeprefix(_DEFAULT) for name in names) for names in (subjects, prefixes, patterns))
+    exact, *others = (tuple(name.removeprefix(":.:") for name in names) for names in (subjects, prefixes, patterns))
     return AccessRule(who, may, frozenset(exact), *others)
 
 

@@ -87,8 +87,7 @@ def read(text: str, source: str) -> Credentials:
         where = f"{source} line {number}"
         token = _TOKEN.fullmatch(hashed)
         if token is not None:
-            digest = bytes.fromhex(token[1])
-            if tokens.setdefault(digest, name) != name:
+            if tokens.setdefault(bytes.fromhex(token[1]), name) != name:
                 raise SetupError("USAGE", details=f"{where}: another name has the same token")
             continue
         match = _BCRYPT.fullmatch(hashed)
@@ -149,7 +148,6 @@ _REMEMBERED: Final = 10_000
 _FAILURE_SECONDS: Final = 30.0
 _LONGEST: Final = 8192
 _WAITING: Final = 32
-_THREADS: Final = max((os.cpu_count() or 1) // 2, 1)
 
 
 class Authenticator:
@@ -158,7 +156,7 @@ class Authenticator:
     def __init__(self, credentials: Callable[[], Credentials]) -> None:
         self._credentials = credentials
         self._key = secrets.token_bytes(32)
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="password")
+        self._threads = ThreadPoolExecutor(max((os.cpu_count() or 1) // 2, 1), thread_name_prefix="password")
         self._of: Credentials | None = None
         self._known: OrderedDict[bytes, tuple[str | None, float]] = OrderedDict()
         self._checking: dict[bytes, asyncio.Task[str | None]] = {}

@@ -4,6 +4,7 @@ A transaction that writes still sees what keeps the store whole: ids in use, and
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -152,11 +153,8 @@ class FilteredReader:
 
     def counts(self) -> model.Counts:
         versions = self.search("", deleted=True)
-        live: dict[str, int] = {}
-        deleted: dict[str, int] = {}
-        for stored in versions:
-            state = deleted if stored.deleted else live
-            state[stored.content.kind] = state.get(stored.content.kind, 0) + 1
+        live = Counter(stored.content.kind for stored in versions if not stored.deleted)
+        deleted = Counter(stored.content.kind for stored in versions if stored.deleted)
         schemas = {(context_of(stored.subject), stored.id) for stored in versions}
         subjects = {stored.subject for stored in versions if not stored.deleted}
         return model.Counts(len(schemas), len(subjects), live, deleted)

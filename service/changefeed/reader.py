@@ -357,8 +357,7 @@ def _has_form(form: str, value: Any) -> bool:
 def _show(key: settings.Key, value: Any) -> str:
     if key.secret:
         return "***"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return mask_credentials(text)[:80]
+    return mask_credentials(str(value).lower() if isinstance(value, bool) else str(value))[:80]
 
 
 # ---- TiDB Cloud's form

@@ -180,10 +180,7 @@ KEYS: Final[tuple[Key, ...]] = (
 
 
 def _keys(**forms: str) -> dict[str, Form]:
-    names: dict[str, Form] = {}
-    for form, words in forms.items():
-        names |= dict.fromkeys(words.split(), cast("Form", form))
-    return names
+    return {word: cast("Form", form) for form, words in forms.items() for word in words.split()}
 
 
 KAFKA: Final = ("kafka", "kafka+ssl")
@@ -404,8 +401,7 @@ class ChangefeedSettings:
         return self.values.get(key.path, key.default)
 
     def is_set(self, name: str) -> bool:
-        key = BY_URI.get(name) or BY_PATH[name]
-        return key.path in self.origins
+        return (BY_URI.get(name) or BY_PATH[name]).path in self.origins
 
     @property
     def on_kafka(self) -> bool:

@@ -90,8 +90,7 @@ def _of_columns(
             names = ", ".join(f"`{c.name}`" for c in without)
             text = f"Give {names} a default: readers fill it into rows that are in the topic already"
             yield Advice("give-default", text, (with_defaults,), True)
-    decimals = [c for c in strict if c.type.kind is Kind.DECIMAL]
-    if decimals and target.options.avro_decimal_handling_mode == "precise":
+    if any(c.type.kind is Kind.DECIMAL for c in strict) and target.options.avro_decimal_handling_mode == "precise":
         text = (
             "A default does not help a DECIMAL here: TiCDC writes no Avro default in mode `precise`. Allow NULL, or "
             "use a compatibility window"

@@ -81,7 +81,6 @@ def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
-WRONG_VALUE = 1231
 MAX_CHANGES = 20
 _NAMED = re.compile(
     r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
@@ -150,8 +149,7 @@ class _Run:
 
     def statement(self, entry: ParsedStatement, sql: str) -> StatementReport:
         if mode := statements.unknown_mode_set(self.session.assignments(sql)):
-            refusal = Refusal(WRONG_VALUE, f"Variable 'sql_mode' can't be set to the value of '{mode}'")
-            return _refused(entry, (refusal,))
+            return _refused(entry, (Refusal(1231, f"Variable 'sql_mode' can't be set to the value of '{mode}'"),))
         self.session = self.session.after_statement(sql)
         if entry.refused:
             return _refused(entry, (Refusal(entry.refused, entry.error),))
@@ -486,7 +484,8 @@ class TableCheck:
     def _judge_breaks(self) -> None:
         version = self.run.changefeed.ticdc_version
         for risk in self.out.risks:
-            if risk.severity == "break" and (risk.id in _STOPS or (version and risk.id in STOPS)):
+            # At these TiCDC stops whatever the rows hold.
+            if risk.severity == "break" and (risk.id == "checksum-order" or (version and risk.id in STOPS)):
                 self._say(STOP, f"{_STOP_AT_ROW}: {risk.text}.")
             elif risk.severity == "break":
                 self._say(UNKNOWN, f"It depends on the rows or on the readers: {risk.text}.")
@@ -544,8 +543,7 @@ class TableCheck:
             out.notes.append(
                 f"{names} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
             )
-        attempt = partial(self._attempt, target, standing)
-        advice = advise(self.sent, target, verdicts, out.risks, run.view.url, attempt)
+        advice = advise(self.sent, target, verdicts, out.risks, run.view.url, partial(self._attempt, target, standing))
         out.advice += [a for a in advice if a not in out.advice]
 
     def _publish_before(self, target: SubjectTarget) -> TargetSchema | None:
@@ -580,8 +578,7 @@ class TableCheck:
         if failed is not None:
             self.out.verdict = UNKNOWN if failed.unsure else STOP
             self.out.reason = failed.unsure or f"TiCDC can't write {sent.id} in Avro: {failed.error}."
-        first = self.out.schemas[0].target
-        self.out.advice = advise(self.change, first, [], self.out.risks, "", lambda _: "")
+        self.out.advice = advise(self.change, self.out.schemas[0].target, [], self.out.risks, "", lambda _: "")
         return self.out
 
     def _other_modes(self, sent: Table, outputs: Sequence[SubjectTarget]) -> list[ReportedSchemas]:
@@ -602,10 +599,6 @@ class TableCheck:
             self.out.verdict, self.out.reason = verdict, reason
         elif verdict == self.out.verdict != SAFE:
             self.out.reason += " " + reason
-
-
-_STOPS: Final = ("checksum-order",)
-"""Risks of severity `break` at which TiCDC stops whatever the rows hold."""
 
 
 def _differs_in(table: Table, other: Table, names: Mapping[str, str]) -> bool:

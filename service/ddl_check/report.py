@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, Literal
 
-from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.ddl_check.advice import Advice
 from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal
 from ticdc_bridge.service.ddl_check.risks import Risk
@@ -19,12 +20,11 @@ UNKNOWN: Final = "cannot judge"
 REFUSED: Final = "refused"
 EXIT: Final[dict[str, int]] = {SAFE: 0, STOP: 1, UNKNOWN: 3, REFUSED: 3}
 _SUMMED: Final = ("schemas", "subjects", "spark", "risks", "advice", "refusals")
-_RANK: Final = (SAFE, UNKNOWN, REFUSED, STOP)
 
 
 def worst_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     """`would stop` over `refused` over `cannot judge` over `safe`."""
-    return max(verdicts, key=_RANK.index, default=SAFE)
+    return max(verdicts, key=(SAFE, UNKNOWN, REFUSED, STOP).index, default=SAFE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +118,10 @@ class CheckReport:
 
 def _merge_tables(each: list[tuple[Table, ...]], first: bool) -> list[dict[str, Any]]:
     """Each table once: as it was first, or as it is at last."""
-    by_name: dict[tuple[str, str], Table] = {}
-    for tables in each:
-        for table in tables:
-            key = (table.id.db, table.id.table)
-            if not (first and key in by_name):
-                by_name[key] = table
-    return [table_form(t) for t in by_name.values()]
+    tables: dict[TableId, Table] = {}
+    for table in chain.from_iterable(each):
+        tables[table.id] = tables.get(table.id, table) if first else table
+    return [table_form(t) for t in tables.values()]
 
 
 Form = Mapping[str, Any]

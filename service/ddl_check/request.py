@@ -52,15 +52,12 @@ def answer_request(
     request: CheckRequest, view: RegisteredSchemas, history: HistoryReader | None = None, trial: Trial | None = None
 ) -> CheckReport:
     """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
-    catalog, zone = new_catalog(), ""
-    unsure: Callable[[TableId], str] | None = None
-    databases_of: Callable[[str], Sequence[str]] | None = None
-    if history is not None and (request.history is not None or history.changefeeds()):
-        feed = history.changefeed(request.history)
-        catalog, zone = history.catalog_at(feed.name, request.at), feed.zone
-        unsure = partial(_doubt, history, feed.name, request.at)
-        databases_of = partial(_databases_in_history, history, feed.name)
-    return run_check(request, catalog, view, unsure or (lambda _: ""), zone, databases_of=databases_of, trial=trial)
+    if history is None or (request.history is None and not history.changefeeds()):
+        return run_check(request, new_catalog(), view, lambda _: "", trial=trial)
+    feed = history.changefeed(request.history)
+    catalog, unsure = history.catalog_at(feed.name, request.at), partial(_doubt, history, feed.name, request.at)
+    databases_of = partial(_databases_in_history, history, feed.name)
+    return run_check(request, catalog, view, unsure, feed.zone, databases_of=databases_of, trial=trial)
 
 
 def run_check(
@@ -81,16 +78,12 @@ def run_check(
     full_catalog = with_snapshots(catalog, request.tables, request.db)
     statements = [parse(text, SHOW, request.db) for text in request.tables]
     names = {statement.table.in_db(request.db).folded for statement in statements if isinstance(statement, CreateTable)}
-
-    def doubt(id_: TableId) -> str:
-        return "" if id_.folded in names else unsure(id_)
-
     question = CheckInput(
         request.sql,
         request.db,
         full_catalog,
         request.changefeed.require_valid(),
-        doubt,
+        lambda id_: "" if id_.folded in names else unsure(id_),
         request.zone or zone or None,
         request.mode,
         assume,

@@ -16,7 +16,6 @@ from ticdc_bridge.schemas.inputs.sql_files import pieces
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.service.ddl_check.table_changes import CLAUSES, describe_statement
 
-_SCOPES: Final = ("SESSION", "LOCAL", "GLOBAL", "PERSIST", "PERSIST_ONLY", "INSTANCE")
 _SESSION_SCOPES: Final = ("", "SESSION", "LOCAL")
 _ON: Final = {"1": True, "ON": True, "TRUE": True, "0": False, "OFF": False, "FALSE": False}
 _PERMITS: Final[tuple[tuple[str, bool, Callable[[int, str], bool]], ...]] = (
@@ -104,7 +103,7 @@ class Session:
         if words and words[0].upper == "@":
             system = len(words) > 1 and words[1].upper == "@"
             words, scope = words[2 if system else 1 :], "" if system else "@"
-        if len(words) > 1 and words[0].upper in _SCOPES:
+        if len(words) > 1 and words[0].upper in ("SESSION", "LOCAL", "GLOBAL", "PERSIST", "PERSIST_ONLY", "INSTANCE"):
             scope, words = words[0].upper, words[2 if words[1].upper == "." else 1 :]
         if len(words) < 3 or words[1].upper not in ("=", ":="):
             return None
@@ -201,8 +200,7 @@ def split(text: str, mode: LexicalMode, start: int = 0) -> list[StatementText]:
             start, first = token.end, None
         elif first is None:
             # Comments before a statement are not its own, but what opens an executable comment is.
-            between = text[start : token.start]
-            opened = re.search(r"/\*[!T]", between)
+            opened = re.search(r"/\*[!T]", text[start : token.start])
             first = start + opened.start() if opened else token.start
         if len(pieces) > MAX_STATEMENTS:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"more than {MAX_STATEMENTS} statements; check them in parts")
@@ -352,7 +350,6 @@ _MARK: Final = re.compile(r"^--(?=\w)", re.MULTILINE)
 _CLIENT: Final = re.compile(r"^[ \t]*delimiter[ \t]|\\g", re.IGNORECASE | re.MULTILINE)
 _SENT: Final = re.compile(r"\\[gG]")
 _COMMENTS: Final = ("--", "#", "/*")
-_RUN: Final = ("/*!", "/*T!")
 
 
 def plain_script(text: str, backslashes: bool) -> str:
@@ -381,7 +378,7 @@ def _without_client(text: str, backslashes: bool) -> str:
             out.append(" " * len(match[0]))
         else:
             out.append(match[0])
-            begun = begun or not match[0].startswith(_COMMENTS) or match[0].startswith(_RUN)
+            begun = begun or not match[0].startswith(_COMMENTS) or match[0].startswith(("/*!", "/*T!"))
         at = match.end()
     return "".join((*out, _between(text[at:], delimiter)))
 

@@ -109,8 +109,7 @@ class ListedSchemas:
         if any(entry.identity == content.identity for entry in pending):
             return rehearsal
         first = versions[-1].version if versions else 0
-        expected = (StoredVersion(subject, first + n, 0, entry, 0) for n, entry in enumerate(pending, 1))
-        olds = [*versions, *expected]
+        olds = [*versions, *(StoredVersion(subject, first + n, 0, entry, 0) for n, entry in enumerate(pending, 1))]
         earlier = [
             base.EarlierVersion(entry.version, self._understand(subject, entry.content, strict=False)[0])
             for entry in (olds if self.level.transitive else olds[-1:])
@@ -354,11 +353,7 @@ class RegistryState:
 
 
 def judge(
-    change: TableChange,
-    target: SubjectTarget,
-    before: TargetSchema | None,
-    after: TargetSchema,
-    standing: RegistryState,
+    change: TableChange, target: SubjectTarget, before: TargetSchema | None, after: TargetSchema, state: RegistryState
 ) -> list[SubjectVerdict]:
     """Verdicts of key and value subject. before: the table's schemas before the statement, None where its rows went to
     other subjects.
@@ -369,10 +364,10 @@ def judge(
     for part, subject, text in zip(("key", "value"), target.subjects, (after.key, after.value), strict=True):
         if text is None:
             continue
-        now, between = standing.rehearse(subject, text)
+        now, between = state.rehearse(subject, text)
         reason = _reason(change, now, text, part)
         old = getattr(before, part) if before else None
-        if now.refusal and old is not None and standing.rehearse(subject, old)[0].refusal:
+        if now.refusal and old is not None and state.rehearse(subject, old)[0].refusal:
             reason = f"The registry refuses this table's schema even before the statement. {reason}"
         elif between:
             reason = f"If a row of the table comes between the earlier statement and this one: {reason}"

@@ -21,6 +21,8 @@ from ticdc_bridge.service.history.statements import involved_names, statement_of
 
 V = TypeVar("V", Table, Relation)
 _NOT_SEEN: Final = "its CREATE TABLE was not seen"
+_ChangedName = tuple[Key, Table | None, Relation | None, Table | None]
+"""A name, its table, its relation, and what was dropped under it."""
 
 
 class EventApplication:
@@ -126,8 +128,8 @@ class EventApplication:
             before = replace(before, databases=before.databases.without(statement.name))
         after = apply(before, statement, self.record.db)
         moved = self._find_moved(statement)
-        for key, tables, relations, dropped in self._changed_names(after):
-            self._row(key, tables, relations, dropped, moved, isinstance(statement, ddl.CreateTable))
+        for changed in self._changed_names(after):
+            self._row(changed, moved, created=isinstance(statement, ddl.CreateTable))
         self._drop_unknown(statement)
         if isinstance(statement, ddl.FlashbackDatabase):
             self._keep_dropped(statement)
@@ -150,8 +152,8 @@ class EventApplication:
         self.drift("gap", table.id, detail, row.since if row else None)
         return before.without_table(id_)
 
-    def _changed_names(self, after: Catalog) -> Iterator[tuple[Key, Table | None, Relation | None, Table | None]]:
-        """(name, its table, its relation, what was dropped under it) of each name that the statement changed."""
+    def _changed_names(self, after: Catalog) -> Iterator[_ChangedName]:
+        """Each name that the statement changed."""
         databases = after.databases
         assert isinstance(databases, LazyNames)
         for db, database in databases.changes.items():
@@ -159,8 +161,7 @@ class EventApplication:
             if database is None:
                 continue
             dropped = _changes(database.dropped)
-            keys = dict.fromkeys((*_changes(database.tables), *_changes(database.relations), *dropped))
-            for name in keys:
+            for name in dict.fromkeys((*_changes(database.tables), *_changes(database.relations), *dropped)):
                 yield (db, name), database.tables.get(name), database.relations.get(name), dropped.get(name)
 
     def _database(self, db: str, database: Database | None) -> None:
@@ -184,15 +185,8 @@ class EventApplication:
         dropped = dropped or row.dropped
         self.put(row.id, State.GONE, table_id=row.table_id, form=row.form, relation=row.relation, dropped=dropped)
 
-    def _row(
-        self,
-        key: Key,
-        table: Table | None,
-        relation: Relation | None,
-        dropped: Table | None,
-        moved: dict[Key, NameRow],
-        created: bool,
-    ) -> None:
+    def _row(self, changed: _ChangedName, moved: dict[Key, NameRow], *, created: bool) -> None:
+        key, table, relation, dropped = changed
         old = self.row_before(key)
         dropped_form = old.dropped if old else None
         if dropped is not None and old is not None:
@@ -273,9 +267,7 @@ class EventApplication:
             if key_of(id_) in self.out.names:
                 continue
             if old is None or old.state in (State.PARTIAL, State.ERROR, State.UNKNOWN):
-                dropped_form = old.dropped if old else None
-                table_id = old.table_id if old else ""
-                self.put(id_, State.GONE, table_id=table_id, dropped=dropped_form)
+                self.put(id_, State.GONE, table_id=old.table_id if old else "", dropped=old.dropped if old else None)
 
     def _keep_dropped(self, statement: ddl.FlashbackDatabase) -> None:
         """What was dropped or truncated before its database was: that comes back as itself, so FLASHBACK TABLE finds
@@ -355,9 +347,7 @@ class EventApplication:
 
 def _changes(names: Names[V]) -> dict[str, V | None]:
     """What a statement changed; in a database that it made, all that is there."""
-    if isinstance(names, LazyNames):
-        return dict(names.changes)
-    return {name.id.table.lower(): name for name in names}
+    return dict(names.changes) if isinstance(names, LazyNames) else {name.id.table.lower(): name for name in names}
 
 
 def seal(book: model.HistoryTransaction, record: model.DdlRecord) -> model.EventOutcome:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from ticdc_bridge.schemas.ddl.executor.indexes import is_hidden
 from ticdc_bridge.schemas.ddl.executor.show_create import key_name
@@ -20,7 +20,6 @@ from ticdc_bridge.service.history.statements import column_renames, dropped_colu
 from ticdc_bridge.service.history.table_json import column_form
 
 ChangeKind = Literal["added", "dropped", "recreated", "renamed", "changed", "reordered"]
-_OPTIONS: Final = (("charset", "character set"), ("collate", "collation"), ("comment", "comment"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +75,19 @@ def changes(before: Table | None, after: Table | None, paths: NamePaths | None =
     paths: from `before` to `after`; None where it is not known how one became the other, so that names stay.
     """
     if before is None or after is None:
-        return _table_change(before, "dropped") if before else _table_change(after, "added") if after else []
+        if (single := before or after) is None:
+            return []
+        nothing = replace(single, columns=(), indexes=())
+        before, after, paths = before or nothing, after or nothing, NamePaths({}, {})
     paths = paths or NamePaths.of(before).after(None, after)
     found = [*_columns(before, after, paths), *_keys(before, after, paths)]
-    for field, words in _OPTIONS:
+    for field, words in (("charset", "character set"), ("collate", "collation"), ("comment", "comment")):
         old, new = getattr(before, field), getattr(after, field)
         if old != new:
             absent = "none" if field == "comment" else "unknown"
             shown = [(quote_text(entry) if field == "comment" else entry) if entry else absent for entry in (old, new)]
             found.append(StructureChange("changed", field, "", f"{words} {shown[0]} → {shown[1]}", old, new))
     return found
-
-
-def _table_change(table: Table, kind: Literal["added", "dropped"]) -> list[StructureChange]:
-    added = kind == "added"
-    columns = [_single_change(kind, c, before=None if added else c, after=c if added else None) for c in table.columns]
-    forms = [(i, _key_form(i)) for i in table.indexes]
-    keys = [
-        StructureChange(kind, "key", i.name, key_text(i), None if added else form, form if added else None)
-        for i, form in forms
-    ]
-    return [*columns, *keys]
 
 
 # ---- columns
@@ -205,7 +196,6 @@ def _key_form(index: Index) -> dict[str, Any]:
 
 
 _MAX_REPORTED = 8
-_SIZED = (Kind.DECIMAL, Kind.BIT)
 _SIGN_NOT_STATED = (Kind.BIT, Kind.YEAR, Kind.DECIMAL)  # Debezium does not say it of DECIMAL
 
 
@@ -232,7 +222,7 @@ def column_difference(base: Column, actual: Column) -> Iterable[str]:
         return
     if base.unsigned != actual.unsigned and base.type.kind not in _SIGN_NOT_STATED:
         yield f"{'' if actual.unsigned else 'not '}unsigned, against the history"
-    if base.type.kind in _SIZED and actual.length is not None and base.length != actual.length:
+    if base.type.kind in (Kind.DECIMAL, Kind.BIT) and actual.length is not None and base.length != actual.length:
         yield f"length {actual.length}, the history says {base.length}"
     scaled = base.type.kind is Kind.DECIMAL or base.type.kind in FRACTIONAL
     if scaled and actual.scale is not None and (base.scale or 0) != actual.scale:

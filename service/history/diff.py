@@ -281,8 +281,7 @@ def text(form: dict[str, Any]) -> Iterator[str]:
 
 
 def _table(entry: dict[str, Any]) -> Iterator[str]:
-    version = entry["after"] or entry["before"]
-    what = version.get("relation", "table")
+    what = (entry["after"] or entry["before"]).get("relation", "table")
     name = f"{entry['db']}.{entry['table']}"
     if entry["kind"] == "renamed":
         yield f"~ {what} {entry['before']['db']}.{entry['before']['table']} is renamed to {name}"

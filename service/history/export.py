@@ -19,7 +19,6 @@ from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.model import Contradiction, State, TableVersionRow, time_text
 
 Form = Literal["sql", "jsonl"]
-_NOT_EXACT: Final = (State.PARTIAL, State.ERROR, State.UNKNOWN)
 _HEAD: Final = """-- Not kept, so not here: partitions, foreign keys, checks, TTL, AUTO_RANDOM, CLUSTERED.
 SET NAMES utf8mb4;
 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='';
@@ -93,7 +92,7 @@ class HistoryExport:
         if all(row.state is State.RELATION for row, _ in versions):
             return f"it is a {versions[0][0].relation}, whose definition is not kept"
         for row, contradiction in versions:
-            if row.state in _NOT_EXACT:
+            if row.state in (State.PARTIAL, State.ERROR, State.UNKNOWN):
                 return f"it is {row.state} since commit_ts {row.since}: {row.reason}"
             if contradiction is not None and row.is_live:
                 return str(contradiction)

@@ -54,8 +54,6 @@ def time_text(tso: int) -> str:
 
 
 DEFAULT_CHANGEFEED: Final = "default"
-EventKind = Literal["ddl", "snapshot"]
-EventState = Literal["pending", "sealed", "failed"]
 
 
 class State(StrEnum):
@@ -102,7 +100,7 @@ class DdlRecord:
     db: str
     table: str
     query: str
-    kind: EventKind = "ddl"
+    kind: Literal["ddl", "snapshot"] = "ddl"
     ordinal: int = 0
     seq: int = 0
     ddl_type: int | None = None
@@ -113,7 +111,7 @@ class DdlRecord:
     partition: int | None = None
     offset: int | None = None
     copies: int = 1
-    state: EventState = "pending"
+    state: Literal["pending", "sealed", "failed"] = "pending"
     unsealed_source: bool = False
     error: str | None = None
     carried: Table | None = None

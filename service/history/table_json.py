@@ -28,7 +28,11 @@ def replay(lines: Iterable[str], mode: HistoryMode) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        recorded = _read_recorded(line, number)
+        what = f"line {number} is no line of a DDL history"
+        with usage_errors(what, ValueError, LookupError, TypeError, RecursionError):
+            document = json.loads(line)
+            recorded = {name: document[name] for name in ("script", "seq", "db", "ddl", "sql_mode", "ok", "wire")}
+            recorded["wire"] = [(entry["scm"], entry["q"]) for entry in recorded["wire"]]
         if recorded["script"] != script:
             catalog, script = new_catalog(), recorded["script"]
         before = catalog
@@ -49,15 +53,6 @@ def replay(lines: Iterable[str], mode: HistoryMode) -> Iterator[dict[str, Any]]:
         tables = [] if catalog is before else [table_form(t) for i in unique if (t := catalog.table(i))]
         head = {"script": recorded["script"], "seq": recorded["seq"]}
         yield {**head, "ok": error is None, "error": error, "tables": tables, "gone": gone}
-
-
-def _read_recorded(line: str, number: int) -> dict[str, Any]:
-    what = f"line {number} is no line of a DDL history"
-    with usage_errors(what, ValueError, LookupError, TypeError, RecursionError):
-        document = json.loads(line)
-        record = {name: document[name] for name in ("script", "seq", "db", "ddl", "sql_mode", "ok", "wire")}
-        record["wire"] = [(entry["scm"], entry["q"]) for entry in record["wire"]]
-    return record
 
 
 def table_form(table: Table) -> dict[str, Any]:

@@ -186,19 +186,18 @@ def _schema(field: str, mode: AvroModes, table: Table, options: Options) -> Sche
 def _debezium(table: Table) -> Json:
     """The Connect schemas that TiCDC's Debezium messages carry."""
     options = Options()
-    vague = next((c for c in table.columns if c.vague), None)
-    if vague is not None:
-        return {"key": None, "value": None, "problem": f"column {vague.name} may be {vague.vague}"}
-    unzoned = next((c.name for c in table.columns if c.default_unzoned), None)
-    if unzoned is not None:
-        problem = f"column {unzoned}: the zone of its TIMESTAMP default is not known; say it with ddl_time_zone"
-        return {"key": None, "value": None, "problem": problem}
-    try:
-        key = json.loads(json_schema.key_schema(table, options, options.cluster_id))
-        return {"key": key, "value": json.loads(json_schema.value_schema(table, options, options.cluster_id, None))}
-    except (WireError, ValueError, ArithmeticError) as error:
-        problem = error.detail if isinstance(error, WireError) else str(error)
-        return {"key": None, "value": None, "problem": problem}
+    problems = [f"column {c.name} may be {c.vague}" for c in table.columns if c.vague] or [
+        f"column {c.name}: the zone of its TIMESTAMP default is not known; say it with ddl_time_zone"
+        for c in table.columns
+        if c.default_unzoned
+    ]
+    if not problems:
+        try:
+            key = json.loads(json_schema.key_schema(table, options, options.cluster_id))
+            return {"key": key, "value": json.loads(json_schema.value_schema(table, options, options.cluster_id, None))}
+        except (WireError, ValueError, ArithmeticError) as error:
+            problems = [error.detail if isinstance(error, WireError) else str(error)]
+    return {"key": None, "value": None, "problem": problems[0]}
 
 
 class TableSchemaCache:

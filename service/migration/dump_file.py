@@ -29,7 +29,6 @@ _PREFIX: Final = re.compile(
 )
 _SUBJECT_VERSION: Final = {"subject", "version", "id", "schema"}
 _OPTIONAL: Final = ("schemaType", "references", "guid")
-_NOTHING: Final = ("null", "<null>", "")
 
 
 def read_records(path: str) -> Iterator[TopicRecord]:
@@ -74,7 +73,7 @@ def _columns(line: str, where: str, partitions: set[int]) -> TopicRecord:
     key, tab, value = line.partition("\t")
     if not tab:
         raise ValueError("no line of a dump; lines are JSON with key and value, or KEY<TAB>VALUE")
-    return TopicRecord(key.encode(), None if value.strip() in _NOTHING else value.encode(), where, ts)
+    return TopicRecord(key.encode(), None if value.strip() in ("null", "<null>", "") else value.encode(), where, ts)
 
 
 def _object(value: dict[str, Any], where: str, partitions: set[int]) -> TopicRecord:

@@ -35,8 +35,6 @@ from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import open_store, store_exists
 
-_STORES = ("sqlite:", "postgresql:", "postgresql+", "postgres:")
-
 
 @dataclass(slots=True)
 class WriteResult:
@@ -83,9 +81,8 @@ def endpoint_of(text: str, options: ConnectionOptions, *, create: bool = True) -
         settings = client_settings(options.servers, options.kafka_config, "a topic")
         yield TopicEndpoint(SchemasTopic(name, settings, options.report))
     elif text.startswith(("http://", "https://")):
-        http = HttpClient(text, login=options.access)
-        yield RestEndpoint(http, options.report)
-    elif text.startswith(_STORES):
+        yield RestEndpoint(HttpClient(text, login=options.access), options.report)
+    elif text.startswith(("sqlite:", "postgresql:", "postgresql+", "postgres:")):
         if not create and not store_exists(text):
             raise SetupError("USAGE", details=f"there is no store {mask_url(text)}")
         with closing(open_store(text)) as store:
@@ -219,13 +216,8 @@ class RestEndpoint:
         snapshot = reading.read(() if like is None else {*like.configs, *like.modes})
         if like is not None:
             _settle_defaults(snapshot, like)
-        return ReadResult(
-            snapshot,
-            left_out=reading.left_out,
-            broken=reading.broken[:1000],
-            broken_count=len(reading.broken),
-            unread=reading.unread,
-        )
+        left_out, broken, unread = reading.left_out, reading.broken, reading.unread
+        return ReadResult(snapshot, left_out=left_out, broken=broken[:1000], broken_count=len(broken), unread=unread)
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         target = self.read(source).snapshot

@@ -88,8 +88,7 @@ class RestSource:
 
     def version(self, subject: str, version: int, deleted: bool) -> StoredVersion | None:
         """A version; None if it is gone, or hidden behind an alias."""
-        target = f"/subjects/{escape_name(subject)}/versions/{version}?deleted=true"
-        body = self._asker.find(dict, target)
+        body = self._asker.find(dict, f"/subjects/{escape_name(subject)}/versions/{version}?deleted=true")
         if body is None:
             return None
         if normalize_subject(str(body.get("subject", subject))) != normalize_subject(subject):

@@ -20,7 +20,6 @@ from ticdc_bridge.service.registry.names import BELOW_ALL, DEFAULT_CONTEXT, SERV
 MARK_SUBJECT: Final = "ticdc-bridge-id-mark"
 """Registered with the highest id, then deleted for good, so that the target hands out no id again. Never seen after."""
 
-_NOT_ALLOWED: Final = 405
 _AS_REQUESTED: Final = {stored: name for name, (stored, _) in FIELDS.items()}
 
 
@@ -61,8 +60,7 @@ class RestTarget:
         unseen = sorted(set(plan.contexts) - {context_of(stored.subject) for stored in plan.add})
         if unseen:
             self.left_out.append(f"{len(unseen)} contexts without subjects ({', '.join(unseen)}): REST can't make them")
-        final = {**target.modes, **plan.modes}
-        with self._import_mode(scopes_of(plan, target), before=target.modes, after=final):
+        with self._import_mode(scopes_of(plan, target), before=target.modes, after={**target.modes, **plan.modes}):
             # Each version after those it refers to, several at a time.
             done, total = 0, len(plan.add)
             with ThreadPoolExecutor(CONNECTIONS) as pool:
@@ -107,7 +105,7 @@ class RestTarget:
             try:
                 if scope in final:
                     self._put_mode(scope, final[scope])
-                elif self._asker.ask("DELETE", _path("/mode", scope)).status == _NOT_ALLOWED:
+                elif self._asker.ask("DELETE", _path("/mode", scope)).status == 405:
                     self._put_mode(scope, READWRITE)  # 7.x can't remove the server's mode
             except SetupError as error:
                 failed["the server" if scope == SERVER else scope] = error.detail
@@ -150,8 +148,7 @@ def scopes_of(plan: MigrationPlan, target: Snapshot) -> list[str]:
     """The scopes to put into IMPORT mode: the server, contexts that are written to, whatever has a mode of its own."""
     subjects = [*(stored.subject for stored in plan.add), *(subject for subject, _ in plan.delete), *plan.configs]
     contexts = {*map(context_of, subjects), *plan.marks} - {DEFAULT_CONTEXT}
-    scopes = {*map(prefix_of, contexts), *target.modes} - {SERVER, BELOW_ALL}
-    return [SERVER, *sorted(scopes)]
+    return [SERVER, *sorted({*map(prefix_of, contexts), *target.modes} - {SERVER, BELOW_ALL})]
 
 
 def levels(versions: list[StoredVersion]) -> list[list[StoredVersion]]:

@@ -150,8 +150,7 @@ def read_config(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for name in ("defaultMetadata", "overrideMetadata"):
         if name in config:
             config[name] = read_metadata(config[name])
-    unknown = [name for name in value if name not in _CONFIG_ORDER and name not in ("subject", "ts", "offset")]
-    return config, unknown
+    return config, [name for name in value if name not in _CONFIG_ORDER and name not in ("subject", "ts", "offset")]
 
 
 def read_mode(value: Mapping[str, Any]) -> str:

@@ -55,8 +55,7 @@ class Replay(ReadResult):
         stored = topic_records.read_schema(stored_key, value, self.now if record.ts is None else record.ts)
         stored = replace(stored, content=self._number_references(stored.subject, stored.content))
         context = context_of(stored.subject)
-        holders = self._holders.setdefault((context, stored.id), {})
-        for other, content in holders.items():
+        for other, content in self._holders.setdefault((context, stored.id), {}).items():
             if other != stored_key and not same_schema(content, stored.content):
                 # Confluent's server ignores such a record and goes on with the first schema.
                 raise topic_records.BrokenRecord(

@@ -7,15 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ticdc_bridge.service.migration.endpoints import (
-    ConnectionOptions,
-    EmptyEndpoint,
-    Endpoint,
-    RestEndpoint,
-    WriteResult,
-    endpoint_of,
-    planner_of,
-)
+from ticdc_bridge.service.migration import endpoints
+from ticdc_bridge.service.migration.endpoints import ConnectionOptions, Endpoint, RestEndpoint, endpoint_of, planner_of
 from ticdc_bridge.service.migration.plan import compare
 from ticdc_bridge.service.migration.progress import progress
 from ticdc_bridge.service.migration.rest_reader import UNKNOWN_MARK
@@ -67,7 +60,7 @@ def open_target(
 ) -> AbstractContextManager[Endpoint]:
     """The target; a dry run makes no store."""
     if options.dry_run and not store_exists(target):
-        return nullcontext(EmptyEndpoint(target))
+        return nullcontext(endpoints.EmptyEndpoint(target))
     return endpoint_of(target, connection)
 
 
@@ -121,7 +114,7 @@ def print_read(result: ReadResult, label: str = "read") -> None:
         print_line(f"left out: {number} × {reason}")
 
 
-def print_result(what: str, result: WriteResult, options: TransferOptions) -> None:
+def print_result(what: str, result: endpoints.WriteResult, options: TransferOptions) -> None:
     plan = result.plan
     if result.unread:
         print_list(

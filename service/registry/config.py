@@ -73,7 +73,6 @@ def reserved_names(metadata: Metadata | None) -> list[str]:
 LEVEL: Final = "compatibilityLevel"
 
 _LENIENT: Final = "LENIENT"
-_POLICIES: Final = ("LOGICAL", "STRICT", _LENIENT)
 
 
 def _level(value: Any) -> Any:
@@ -86,7 +85,7 @@ def _level(value: Any) -> Any:
 def _policy(value: Any) -> Any:
     """A policy nobody knows is stored as none, as Confluent does."""
     policy = str(value).upper()
-    return policy if policy in _POLICIES else None
+    return policy if policy in ("LOGICAL", "STRICT", _LENIENT) else None
 
 
 def _keep_value(value: Any) -> Any:
@@ -139,27 +138,31 @@ class EffectiveConfig:
         return merge_metadata(merge_metadata(self.default_metadata, metadata), self.override_metadata)
 
 
-def resolve_subject(registry: Registry, tx: StoreReader, subject: str) -> tuple[str, EffectiveConfig]:
-    """The subject that is meant (see `target`), and what a registration of it has to obey."""
+def resolve_subject(
+    registry: Registry, tx: StoreReader, subject: str, *, normalize: bool = False
+) -> tuple[str, EffectiveConfig]:
+    """The subject that is meant (see `target`), and what a registration of it has to obey. normalize: asked for."""
     stored = tx.configs(config_chain(subject))
     meant = resolve_alias(subject, stored.get(subject, {}))
     if meant != subject:
         subject, stored = meant, tx.configs(config_chain(meant))
-    return subject, _effective_config(registry, subject, stored)
+    return subject, _effective_config(registry, subject, stored, normalize)
 
 
-def effective_config(registry: Registry, tx: StoreReader, subject: str) -> EffectiveConfig:
-    """The config that a registration of exactly this subject has to obey."""
-    return _effective_config(registry, subject, tx.configs(config_chain(subject)))
+def effective_config(registry: Registry, tx: StoreReader, subject: str, *, normalize: bool = False) -> EffectiveConfig:
+    """The config that a registration of exactly this subject has to obey. normalize: asked for."""
+    return _effective_config(registry, subject, tx.configs(config_chain(subject)), normalize)
 
 
-def _effective_config(registry: Registry, subject: str, stored: Mapping[str, Config]) -> EffectiveConfig:
+def _effective_config(
+    registry: Registry, subject: str, stored: Mapping[str, Config], normalize: bool
+) -> EffectiveConfig:
     config = nearest_config(registry, subject, stored)
     return EffectiveConfig(
         LEVELS[config[LEVEL]],
         lenient=config.get("compatibilityPolicy") == _LENIENT,
         group=config.get("compatibilityGroup"),
-        normalize=bool(config.get("normalize")),
+        normalize=normalize or bool(config.get("normalize")),
         validate_fields=bool(config.get("validateFields")),
         validate_new=config.get("validateNewSchemas") is not False,
         default_metadata=config.get("defaultMetadata"),
@@ -259,7 +262,6 @@ FORWARD: Final = "FORWARD"
 MODES: Final = (READWRITE, "READONLY", "READONLY_OVERRIDE", IMPORT, FORWARD)
 
 _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
-_MODES_WITH_IDS: Final = (IMPORT, FORWARD)
 
 
 def find_mode(tx: StoreReader, subject: str | None) -> str:
@@ -274,7 +276,7 @@ def nearest_mode(subject: str | None, stored: Mapping[str, str]) -> str:
 
 def takes_ids(mode: str) -> bool:
     """True if schemas come with their ids, unchecked."""
-    return mode in _MODES_WITH_IDS
+    return mode in (IMPORT, FORWARD)
 
 
 def check_register(mode: str, subject: str, schema_id: int | None) -> None:

@@ -47,8 +47,7 @@ def record(registry: Registry, run: dict[str, Any]) -> int:
         rows = edge.pop("rows")
         known = {name: value for name, value in edge.items() if name not in _PROGRESS}
         key = hashlib.sha256(_text_of(known).encode("utf-8", "replace")).hexdigest()
-        body = _text_of(edge)
-        by_key[key] = Lineage(key, body, rows + (by_key[key].rows if key in by_key else 0), now, now)
+        by_key[key] = Lineage(key, _text_of(edge), rows + (by_key[key].rows if key in by_key else 0), now, now)
     with registry.store.write() as tx:
         tx.add_lineage(by_key.values())
     return len(tables)

@@ -12,8 +12,6 @@ from ticdc_bridge.service.errors import RegistryError
 DEFAULT_CONTEXT: Final = "."
 MAX_VERSION: Final = 2**31 - 1
 LATEST: Final = -1
-GLOBAL_CONTEXT: Final = ".__GLOBAL"
-_RESERVED: Final = frozenset({"__GLOBAL", "__EMPTY"})
 _DEFAULT_PREFIX: Final = ":.:"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _QUALIFIED = re.compile(r":(\.[^:]*):")
@@ -52,7 +50,7 @@ def normalize_subject(subject: str) -> str:
 
 def check_subject(subject: str) -> str:
     """The subject, if schemas may be registered under it. Raises INVALID_SUBJECT."""
-    if context_of(subject) == GLOBAL_CONTEXT:
+    if context_of(subject) == ".__GLOBAL":
         raise RegistryError("INVALID_SUBJECT", subject=subject)
     return check_name(subject)
 
@@ -66,7 +64,7 @@ def check_name(subject: str) -> str:
 
 def is_valid_scope(scope: str) -> bool:
     """True if a subject or context may have a config or a mode."""
-    return not _CONTROL.search(scope) and name_of(scope) not in _RESERVED
+    return not _CONTROL.search(scope) and name_of(scope) not in ("__GLOBAL", "__EMPTY")
 
 
 def version_number(text: str) -> int:
@@ -101,9 +99,7 @@ def chain(scope: str) -> list[str]:
 
 def covers(scope: str, subject: str) -> bool:
     """True if `subject` is, or is in, the scope. Those of the server cover all contexts, as Confluent's do."""
-    if scope in (*DEFAULTED, subject):
-        return True
-    return not name_of(scope) and context_of(scope) == context_of(subject)
+    return scope in (*DEFAULTED, subject) or (not name_of(scope) and context_of(scope) == context_of(subject))
 
 
 def guid(identity: bytes) -> str:

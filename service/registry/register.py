@@ -15,7 +15,7 @@ where the sent one is written out, or a recorded version number.
 """
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, names, references
@@ -26,14 +26,6 @@ from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.registry.subjects import get_in_contexts
 from ticdc_bridge.service.schema_types.parse import ParsedSchema
-
-
-@dataclass(frozen=True, slots=True)
-class RegisterOptions:
-    """How a schema is to be registered. `force` skips the compatibility check."""
-
-    normalize: bool = False
-    force: bool = False
 
 
 class NeedsFullPath(Exception):
@@ -50,21 +42,21 @@ def register(
     ID_TAKEN, VERSION_TAKEN.
     """
     names.check_subject(subject)
-    options = RegisterOptions(normalize, force)
     # Most registrations repeat one that is known: answer those from a read, without waiting for the writers' turn.
     with registry.store.read() as tx:
-        subject, rules = config.resolve_subject(registry, tx, subject)
+        subject, rules = config.resolve_subject(registry, tx, subject, normalize=normalize)
         # Not a repeat: Confluent numbers each version that names tags, also one that changes none.
         if new.changes_tags or new.keep_tags:
             if not new.changes_tags:
                 config.check_register(config.find_mode(tx, subject), subject, new.id)
             new, repeat = with_previous_tags(registry, tx, subject, new), None
         else:
-            repeat = find_repeat(registry, tx, subject, new, rules, options)
+            repeat = find_repeat(registry, tx, subject, new, rules)
     if repeat is not None:
         return repeat
     with registry.store.write() as writer:
-        return add(registry, writer, subject, new, options)
+        rules = config.effective_config(registry, writer, subject, normalize=normalize)
+        return add(registry, writer, subject, new, rules, force=force)
 
 
 def register_plain(
@@ -72,8 +64,9 @@ def register_plain(
     tx: StoreWriter,
     subject: str,
     new: NewSchema,
-    options: RegisterOptions,
     understood: references.UnderstoodSchema,
+    *,
+    normalize: bool = False,
 ) -> LookupResult:
     """What `register` does with a new schema, text only, that it has to complete in no way and that nobody has yet.
 
@@ -83,10 +76,10 @@ def register_plain(
     there already; either way the transaction has to be given up, and `register` knows what to do.
     """
     names.check_subject(subject)
-    meant, rules = config.resolve_subject(registry, tx, subject)
+    meant, rules = config.resolve_subject(registry, tx, subject, normalize=normalize)
     if meant != subject or rules.adds_metadata:
         raise NeedsFullPath
-    registration = add(registry, tx, subject, new, options, rules, understood)
+    registration = add(registry, tx, subject, new, rules, understood=understood)
     if registration.completed or not registration.new:
         raise NeedsFullPath
     return registration
@@ -107,35 +100,23 @@ def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: N
     except ValueError as error:
         raise RegistryError("INVALID_SCHEMA", details=str(error)) from None
     version = names.LATEST if new.changes_tags and new.version is None else new.version
-    return replace(
-        new,
-        text=text,
-        references=content.references,
-        version=version,
-        tags_to_add=(),
-        tags_to_remove=(),
-        keep_tags=False,
-    )
+    new = replace(new, text=text, references=content.references, version=version)
+    return replace(new, tags_to_add=(), tags_to_remove=(), keep_tags=False)
 
 
 def find_repeat(
-    registry: Registry,
-    tx: StoreReader,
-    subject: str,
-    new: NewSchema,
-    rules: config.EffectiveConfig,
-    options: RegisterOptions,
+    registry: Registry, tx: StoreReader, subject: str, new: NewSchema, rules: config.EffectiveConfig
 ) -> LookupResult | None:
     """The version that a registration repeats, if nothing has to be written for it."""
     latest = tx.latest(subject)
     if new.text.strip() and not rules.adds_metadata:
         try:
-            _, content = parse_for_storage(registry, tx, subject, new, rules, options)
+            _, content = parse_for_storage(registry, tx, subject, new, rules)
         except RegistryError as error:
             if error.code != "INVALID_SCHEMA":
                 raise
             # What is stored may be read leniently: it was imported, or the rules were others then.
-            _, content = parse_for_storage(registry, tx, subject, new, replace(rules, validate_new=False), options)
+            _, content = parse_for_storage(registry, tx, subject, new, replace(rules, validate_new=False))
             repeat = same_version(registry, tx, subject, new, content)
             # Written out where the stored one refers to others, it would have to be valid by itself.
             if repeat is not None and repeat.stored.content.references == content.references:
@@ -156,7 +137,7 @@ def find_repeat(
         return None
     if VERSION in properties(full.metadata):
         return None  # carries the number of the version to come, so it is new
-    _, content = parse_for_storage(registry, tx, subject, full, rules, options)
+    _, content = parse_for_storage(registry, tx, subject, full, rules)
     same = tx.by_content(subject, content)
     return LookupResult(same, completed=full != new) if same and content.has_members_of(same.content) else None
 
@@ -183,17 +164,10 @@ def same_version(
 
 
 def parse_for_storage(
-    registry: Registry,
-    tx: StoreReader,
-    subject: str,
-    new: NewSchema,
-    rules: config.EffectiveConfig,
-    options: RegisterOptions,
+    registry: Registry, tx: StoreReader, subject: str, new: NewSchema, rules: config.EffectiveConfig
 ) -> tuple[ParsedSchema, Content]:
     """A schema as it would be stored. One that comes with its id is taken as it is."""
-    has_id = new.id is not None
-    normalize = (options.normalize or rules.normalize) and not has_id
-    strict = rules.validate_new and not has_id
+    normalize, strict = (flag and new.id is None for flag in (rules.normalize, rules.validate_new))
     return references.parse_with_references(
         registry, tx, subject, new, normalize=normalize, strict=strict, validate_fields=rules.validate_fields
     )
@@ -218,12 +192,12 @@ def add(
     tx: StoreWriter,
     subject: str,
     new: NewSchema,
-    options: RegisterOptions,
-    rules: config.EffectiveConfig | None = None,
+    rules: config.EffectiveConfig,
+    *,
+    force: bool = False,
     understood: references.UnderstoodSchema | None = None,
 ) -> LookupResult:
-    """What of `register` needs to be alone: looks all up again, then writes. rules, understood: if known already."""
-    rules = rules or config.effective_config(registry, tx, subject)
+    """What of `register` needs to be alone: looks all up again, then writes. understood: if known already."""
     in_scope = config.find_mode(tx, subject)
     config.check_register(in_scope, subject, new.id)
     importing = config.takes_ids(in_scope)
@@ -233,11 +207,11 @@ def add(
     full = new if importing else fill_in(new, latest, rules, following)
     if not full.text.strip():
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
-    changed = options.normalize or rules.normalize or rules.validate_fields or not rules.validate_new
+    changed = rules.normalize or rules.validate_fields or not rules.validate_new
     if understood is not None and full == new and not changed:
         parsed, content = understood.parsed, understood.content
     else:
-        parsed, content = parse_for_storage(registry, tx, subject, full, rules, options)
+        parsed, content = parse_for_storage(registry, tx, subject, full, rules)
     repeat = same_version(registry, tx, subject, new, content) if rows else None
     if repeat is not None and repeat.alike and not new.version:
         # Not found as it was sent: Confluent gives the id and version of the one there, and the text that was sent.
@@ -248,7 +222,7 @@ def add(
     if olds and rules.compares_many:
         olds = tx.live_versions(subject)
     changes = logical_changes(registry, tx, olds, parsed)
-    if not importing and not options.force:
+    if not importing and not force:
         problems = check_against(registry, tx, olds, parsed, content, rules)
         if problems:
             raise RegistryError("INCOMPATIBLE_SCHEMA", subject=subject, details=", ".join(problems))
@@ -324,7 +298,7 @@ def tag(registry: Registry, subject: str, version: int, new: NewSchema) -> Looku
         new = with_previous_tags(registry, tx, found.subject, new)
     with registry.store.write() as writer:
         rules = replace(config.effective_config(registry, writer, subject), normalize=False)  # the text is a stored one
-        return add(registry, writer, subject, replace(new, version=number), RegisterOptions(), rules)
+        return add(registry, writer, subject, replace(new, version=number), rules)
 
 
 def lookup(
@@ -332,11 +306,10 @@ def lookup(
 ) -> LookupResult:
     """The version with this schema, in any context if none is named. Raises INVALID_SCHEMA, …_NOT_FOUND."""
     with registry.store.read() as tx:
-        subject, rules = config.resolve_subject(registry, tx, subject)
+        subject, rules = config.resolve_subject(registry, tx, subject, normalize=normalize)
         if new.text.strip():
-            normalize = normalize or rules.normalize  # in other contexts, too
-            match = find_under(registry, tx, subject, new, rules, normalize=normalize, deleted=deleted)
-            match = match or find_elsewhere(registry, tx, subject, new, normalize=normalize, deleted=deleted)
+            match = find_under(registry, tx, subject, new, rules, deleted=deleted)
+            match = match or find_elsewhere(registry, tx, subject, new, normalize=rules.normalize, deleted=deleted)
             if match is not None:
                 return match
         if tx.latest(subject, deleted=deleted) is None:
@@ -345,17 +318,10 @@ def lookup(
 
 
 def find_under(
-    registry: Registry,
-    tx: StoreReader,
-    subject: str,
-    new: NewSchema,
-    rules: config.EffectiveConfig,
-    *,
-    normalize: bool,
-    deleted: bool,
+    registry: Registry, tx: StoreReader, subject: str, new: NewSchema, rules: config.EffectiveConfig, *, deleted: bool
 ) -> LookupResult | None:
     """The version of one subject with this schema, as sent or with the metadata a registration would add to it."""
-    _, content = references.parse_with_references(registry, tx, subject, new, normalize=normalize, strict=False)
+    _, content = references.parse_with_references(registry, tx, subject, new, normalize=rules.normalize, strict=False)
     match = find_same(registry, tx, subject, content, deleted=deleted)
     latest = None if match else tx.latest(subject)
     if match or latest is None:
@@ -365,7 +331,7 @@ def find_under(
     if (metadata, rule_set) == (new.metadata, new.rule_set):
         return None
     full = replace(new, metadata=metadata, rule_set=rule_set)
-    _, content = references.parse_with_references(registry, tx, subject, full, normalize=normalize, strict=False)
+    _, content = references.parse_with_references(registry, tx, subject, full, normalize=rules.normalize, strict=False)
     return find_same(registry, tx, subject, content, deleted=deleted)
 
 
@@ -379,9 +345,9 @@ def find_elsewhere(
         name = names.prefix_of(context) + subject
         if tx.latest(name, deleted=deleted) is None:
             continue
-        rules = config.effective_config(registry, tx, name)
+        rules = replace(config.effective_config(registry, tx, name), normalize=normalize)
         try:
-            match = find_under(registry, tx, name, new, rules, normalize=normalize, deleted=deleted)
+            match = find_under(registry, tx, name, new, rules, deleted=deleted)
         except RegistryError:
             continue  # the schema has no meaning there, e.g. for want of a reference
         if match is not None:

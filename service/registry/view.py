@@ -61,11 +61,11 @@ class RegistryView:
                 name, rules = config.resolve_subject(registry, tx, subject)
                 setting = tx.configs([name]).get(name, {})
                 rehearsal = Rehearsal(rules.level.name, tx.latest(name), has_level=LEVEL in setting)
-                new, options = NewSchema(text=schema), register.RegisterOptions()
-                repeat = register.find_repeat(registry, tx, name, new, rules, options)
+                new = NewSchema(text=schema)
+                repeat = register.find_repeat(registry, tx, name, new, rules)
                 if repeat is not None:
                     return replace(rehearsal, same=repeat.stored)
-                parsed, content = register.parse_for_storage(registry, tx, name, new, rules, options)
+                parsed, content = register.parse_for_storage(registry, tx, name, new, rules)
                 readable, latest = replace(rehearsal, content=content), rehearsal.newest
                 olds = tx.live_versions(name) if rules.compares_many else [latest] if latest else []
                 for waiting in pending:
@@ -150,8 +150,7 @@ class StoreSchemas:
             return schemas.format_schema(self._registry, stored, "resolved" if stored.content.references else "")
         except RegistryError as error:
             if error.code == "SCHEMA_ID_NOT_FOUND":
-                source = "this registry"
-                raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=source) from error
+                raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry") from error
             if error.code == "INVALID_SCHEMA":
                 raise WireError("UNSUPPORTED_SCHEMA", where=where, details=error.detail) from error
             raise

@@ -211,9 +211,7 @@ def utf16(text: str) -> bytes:
 
 def kind_of(value: Json) -> str:
     """The kind of a value, in the words of Confluent's messages."""
-    if isinstance(value, bool):
-        return "BOOLEAN"
-    names = {dict: "OBJECT", list: "ARRAY", str: "STRING", type(None): "NULL"}
+    names = {dict: "OBJECT", list: "ARRAY", str: "STRING", bool: "BOOLEAN", type(None): "NULL"}
     return names.get(type(value), "NUMBER")
 
 
@@ -222,25 +220,10 @@ _INT, _LONG = 2**31, 2**63
 
 def java_type(value: Json) -> str:
     """The Java class that the parser would have found."""
-    match value:
-        case None:
-            return "Null"
-        case bool():
-            return "Boolean"
-        case int():
-            return "Integer" if -_INT <= value < _INT else "Long" if -_LONG <= value < _LONG else "BigInteger"
-        case Decimal():
-            return "BigDecimal"
-        case str():
-            return "String"
-        case list():
-            return "JsonArray"
-        case _:
-            return "JsonObject"
-
-
-def _integer(digits: str) -> int:
-    return int(_check_length(digits))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "Integer" if -_INT <= value < _INT else "Long" if -_LONG <= value < _LONG else "BigInteger"
+    names = {bool: "Boolean", Decimal: "BigDecimal", str: "String", list: "JsonArray", type(None): "Null"}
+    return names.get(type(value), "JsonObject")
 
 
 def _fraction(digits: str) -> Decimal:
@@ -260,7 +243,9 @@ def _check_length(digits: str) -> str:
     return digits
 
 
-_SCHEMA_READER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_fraction, parse_constant=str)
+_SCHEMA_READER: Final = json.JSONDecoder(
+    parse_int=lambda digits: int(_check_length(digits)), parse_float=_fraction, parse_constant=str
+)
 _SMALLEST_TABLE: Final = 16
 _LOAD: Final = 0.75
 

@@ -63,8 +63,7 @@ def create_app(settings: Settings, store: SqlStore | None = None) -> FastAPI:
     files = FileWatcher(settings.auth_file, settings.acl_file)
     waiting, connections = settings.store_wait_seconds, settings.store_connections
     opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
-    strict = settings.logical_types == STRICT
-    registry = Registry(opened, settings.compatibility, strict, settings.mode_mutability)
+    registry = Registry(opened, settings.compatibility, settings.logical_types == STRICT, settings.mode_mutability)
 
     histories = HistoryStore(opened)
     tracked: list[TrackedChangefeed] = []

@@ -31,7 +31,6 @@ from ticdc_bridge.service.server.settings import Settings
 
 REQUIRED: Final = "required"
 OPTIONAL: Final = "optional"
-_NAMES: Final = ("URI", "DNS", "email", "IP Address")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def name_in(certificate: dict[str, Any] | None) -> str | None:
             if key == "commonName" and value:
                 return str(value)
     alt_names = dict(reversed(certificate.get("subjectAltName", ())))
-    return next((str(alt_names[kind]) for kind in _NAMES if alt_names.get(kind)), None)
+    return next((str(alt_names[kind]) for kind in ("URI", "DNS", "email", "IP Address") if alt_names.get(kind)), None)
 
 
 def watched_context(settings: Settings) -> tuple[ssl.SSLContext | None, FileWatcher]:

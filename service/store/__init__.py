@@ -15,7 +15,6 @@ from ticdc_bridge.service.store.sql_store import SqlStore
 __all__ = ["SqlStore", "dialect_of", "open_store", "store_exists"]
 
 CONNECTIONS: Final = 8
-_POSTGRES_SCHEMES: Final = ("postgresql", "postgresql+psycopg", "postgres")
 
 
 def open_store(url: str, *, wait_seconds: float = 25.0, connections: int = CONNECTIONS) -> SqlStore:
@@ -46,7 +45,7 @@ def dialect_of(url: str, wait_seconds: float, connections: int) -> Dialect:
         if not path.startswith("/") or not path[1:] or path[1:].startswith(":memory:"):
             raise SetupError("USAGE", details=f"store {url!r} is not understood; write sqlite:///PATH (a file)")
         return Sqlite(url, path[1:], wait_seconds)
-    if not separator or scheme not in _POSTGRES_SCHEMES:
+    if not separator or scheme not in ("postgresql", "postgresql+psycopg", "postgres"):
         details = f"store {mask_url(url)!r} is not understood; write sqlite:///PATH or postgresql://HOST/DATABASE"
         raise SetupError("USAGE", details=details)
     try:

@@ -15,30 +15,16 @@ from ticdc_bridge.schemas.ddl.executor.versions import in_utc
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history import lazy_catalog, table_codec
+from ticdc_bridge.service.history import lazy_catalog, model, table_codec
 from ticdc_bridge.service.history.apply_event import EventApplication, apply_again, seal
 from ticdc_bridge.service.history.diff import HistorySpan, Period
 from ticdc_bridge.service.history.model import (
-    END,
-    FIRST,
-    LAST_ORDINAL,
-    OF_VERSION,
-    AsOf,
-    Batch,
-    BatchOutcome,
-    Contradiction,
     DdlRecord,
-    Drift,
     HistoryPosition,
     HistoryState,
     Key,
     NameRow,
-    PartitionKey,
-    RebuildOutcome,
-    State,
     TableVersionRow,
-    by_name,
-    contradiction,
     key_of,
 )
 from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
@@ -52,7 +38,7 @@ _MOST_HEADS = 200_000
 _MOST_COLUMNS = 250_000
 _AT_ONCE = 200  # tables whose versions are read together
 _BACKWARDS = "the end, commit_ts {}, is before the start, commit_ts {}: give the earlier time first"
-_DESCRIBED = (State.KNOWN, State.PARTIAL, State.GONE)
+_DESCRIBED = (model.State.KNOWN, model.State.PARTIAL, model.State.GONE)
 _OF_FEED = tuple(field.name for field in fields(HistoryState))
 _FEED = sql.changefeeds.c
 _CHANGEFEEDS = PreparedStatement(select(_FEED.id, *(_FEED[name] for name in _OF_FEED)).order_by(_FEED.name))
@@ -93,12 +79,13 @@ class HistoryStore:
     def catalog_at(self, changefeed: str | None = None, ts: int | None = None) -> Catalog:
         with self._open_reader(changefeed) as (_, number, feed):
             rows = _CatalogSnapshot(self._store, number, feed.name, self._tables)
-        return lazy_catalog.catalog(rows, END if ts is None else HistoryPosition(ts, LAST_ORDINAL))
+        return lazy_catalog.catalog(rows, model.END if ts is None else HistoryPosition(ts, model.LAST_ORDINAL))
 
     def version_at(
         self, changefeed: str | None, db: str, table: str, ts: int | None = None, *, inclusive: bool = False
     ) -> TableVersionRow | None:
-        key, before = key_of((db, table)), END if ts is None else HistoryPosition(ts, LAST_ORDINAL if inclusive else 0)
+        key = key_of((db, table))
+        before = model.END if ts is None else HistoryPosition(ts, model.LAST_ORDINAL if inclusive else 0)
         with self._open_reader(changefeed) as (queries, _, feed):
             row = queries.name(key, before)
             if row is None:
@@ -106,9 +93,9 @@ class HistoryStore:
             following = queries.next_name(key, row.position)
             return _versions(queries, feed, [(row, following.from_ts if following else None)])[0]
 
-    def as_of(self, changefeed: str | None, db: str, table: str, ts: int, *, inclusive: bool = False) -> AsOf:
+    def as_of(self, changefeed: str | None, db: str, table: str, ts: int, *, inclusive: bool = False) -> model.AsOf:
         """`version_at` with all that belongs to the answer."""
-        key, before = key_of((db, table)), HistoryPosition(ts, LAST_ORDINAL if inclusive else 0)
+        key, before = key_of((db, table)), HistoryPosition(ts, model.LAST_ORDINAL if inclusive else 0)
         with self._open_reader(changefeed) as (queries, _, feed):
             row = queries.name(key, before)
             # The row at `before` itself is not before it.
@@ -117,9 +104,9 @@ class HistoryStore:
             to_ts = following.from_ts if following else None
             pending = queries.pending_up_to(key, ts)
             if row is None:
-                return AsOf(feed, None, None, pending, to_ts)
+                return model.AsOf(feed, None, None, pending, to_ts)
             [version] = _versions(queries, feed, [(row, to_ts)])
-            return AsOf(feed, version, queries.event(row.ddl), pending, to_ts)
+            return model.AsOf(feed, version, queries.event(row.ddl), pending, to_ts)
 
     def versions(
         self,
@@ -163,7 +150,7 @@ class HistoryStore:
         """
         if period.to_ts < period.from_ts:
             raise RegistryError("UNPROCESSABLE", details=_BACKWARDS.format(period.to_ts, period.from_ts))
-        start, end = (HistoryPosition(ts, LAST_ORDINAL if period.inclusive else 0) for ts in period[:2])
+        start, end = (HistoryPosition(ts, model.LAST_ORDINAL if period.inclusive else 0) for ts in period[:2])
         with self._open_reader(changefeed) as (queries, number, feed):
             _check_known(queries, feed, end, db, table)
             rows = queries.rows_between(start, end, db, table)
@@ -182,9 +169,9 @@ class HistoryStore:
 
     def histories(
         self, changefeed: str | None, db: str | None = None, table: str | None = None
-    ) -> Iterator[list[tuple[TableVersionRow, Contradiction | None]]]:
+    ) -> Iterator[list[tuple[TableVersionRow, model.Contradiction | None]]]:
         """All versions of each name, oldest first, with what contradicts them; names by database and table."""
-        start, of = 0, [NameRow(TableId(db, table), FIRST, State.UNKNOWN)] if db and table else None
+        start, of = 0, [NameRow(TableId(db, table), model.FIRST, model.State.UNKNOWN)] if db and table else None
         while rows := of or self.tables(changefeed, db, start, _AT_ONCE):
             versions = self.versions_of(changefeed, [row.id for row in rows])
             every = [(entry, entry.to_ts) for some in versions.values() for entry in some]
@@ -197,7 +184,7 @@ class HistoryStore:
     def check_known(self, changefeed: str | None, db: str | None, table: str | None = None) -> None:
         """RegistryError TABLE_NOT_KNOWN where nothing of a database or a table was ever seen."""
         with self._open_reader(changefeed) as (queries, _, feed):
-            _check_known(queries, feed, END, db, table)
+            _check_known(queries, feed, model.END, db, table)
 
     # ---- events
     def ddl(
@@ -234,13 +221,8 @@ class HistoryStore:
             return {event.seq: event for event in queries.events(seqs)}
 
     def drift(
-        self,
-        changefeed: str | None = None,
-        db: str | None = None,
-        table: str | None = None,
-        offset: int = 0,
-        limit: int = 1000,
-    ) -> list[Drift]:
+        self, changefeed: str, db: str | None = None, table: str | None = None, offset: int = 0, limit: int = 1000
+    ) -> list[model.Drift]:
         """Contradictions of the history, oldest first."""
         c = sql.drift.c
         with self._open_reader(changefeed) as (queries, number, feed):
@@ -249,16 +231,16 @@ class HistoryStore:
 
     def contradictions(
         self, changefeed: str | None, versions: Sequence[tuple[NameRow, int | None]]
-    ) -> list[Contradiction | None]:
+    ) -> list[model.Contradiction | None]:
         """The contradiction of each version (with its to_ts) by rows and messages; None where there is none."""
-        c, drifts = sql.drift.c, list[Drift]()
+        c, drifts = sql.drift.c, list[model.Drift]()
         with self._open_reader(changefeed) as (queries, number, feed):
-            query = select(sql.drift).where(c.changefeed == number, c.kind.in_((*OF_VERSION, "gap")))
+            query = select(sql.drift).where(c.changefeed == number, c.kind.in_((*model.OF_VERSION, "gap")))
             for some in chunks({row.from_ts for row, _ in versions}):
                 rows = queries.connection.execute(query.where(c.version_ts.in_(some)).order_by(c.seq))
                 drifts += [drift_row(feed.name, row) for row in rows]
-        names = by_name(drifts)
-        return [contradiction(row, to_ts, names.get(key_of(row.id), ())) for row, to_ts in versions]
+        names = model.by_name(drifts)
+        return [model.contradiction(row, to_ts, names.get(key_of(row.id), ())) for row, to_ts in versions]
 
     def count_fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
         """Version's commit_ts → how many rows were seen that fit it."""
@@ -267,9 +249,9 @@ class HistoryStore:
             here = and_(c.changefeed == number, c.db_key == key[0], c.table_key == key[1])
             return {row.version_ts: row.rows for row in queries.connection.execute(select(sql.seen).where(here))}
 
-    def partitions(self) -> dict[str, dict[PartitionKey, tuple[int | None, int | None]]]:
+    def partitions(self) -> dict[str, dict[model.PartitionKey, tuple[int | None, int | None]]]:
         """Changefeed → where to read on, and the watermark, of each partition that was ever read."""
-        positions = dict[str, dict[PartitionKey, tuple[int | None, int | None]]]()
+        positions = dict[str, dict[model.PartitionKey, tuple[int | None, int | None]]]()
         same = _FEED.id == sql.partitions.c.changefeed
         query = select(sql.partitions, _FEED.name).join_from(sql.partitions, sql.changefeeds, same)
         with self._store.read() as tx:
@@ -309,7 +291,7 @@ class HistoryStore:
                         heads.clear()
                     heads.seq = connection.execute(select(func.max(sql.events.c.seq))).scalar() or 0
                     book = HistoryRowWriter(connection, feed.id, changefeed, self._tables, heads)
-                    heads.complete = heads.complete or book.newest() == FIRST
+                    heads.complete = heads.complete or book.newest() == model.FIRST
                     yield book, connection, feed
                     book.flush()
                     c = sql.changefeeds.c
@@ -321,7 +303,9 @@ class HistoryStore:
                 heads.revision = -1
                 raise
 
-    def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> BatchOutcome:
+    def track(
+        self, changefeed: str, batch: model.Batch, zone: str | None = None, *, strict: bool = False
+    ) -> model.BatchOutcome:
         """Keep what was read, seal what is resolved. A changefeed that is new begins. zone: see `HistoryState`.
 
         strict: nothing is kept if an event can't be read or applied; then its DdlError is raised. SetupError
@@ -330,9 +314,9 @@ class HistoryStore:
         """
         return retry_until(lambda: self._track(changefeed, batch, zone, strict), seconds_left(self._store.wait_seconds))
 
-    def _track(self, changefeed: str, batch: Batch, zone: str | None, strict: bool) -> BatchOutcome:
+    def _track(self, changefeed: str, batch: model.Batch, zone: str | None, strict: bool) -> model.BatchOutcome:
         with self._open_writer(changefeed, zone) as (book, connection, feed):
-            result = BatchOutcome(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
+            result = model.BatchOutcome(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
             positions = _Partitions(connection, feed.id)
             positions.check(changefeed, batch)
             waiting = list(book.pending_events())  # before the new ones are among them
@@ -354,11 +338,11 @@ class HistoryStore:
             book.add_seen(batch.seen)
             return result
 
-    def rebuild(self, changefeed: str, *, everything: bool = False) -> RebuildOutcome:
+    def rebuild(self, changefeed: str, *, everything: bool = False) -> model.RebuildOutcome:
         """Apply again events that failed and what depends on them, or all; held through an outage as a request is."""
         return retry_until(lambda: self._rebuild(changefeed, everything), self._store.wait_seconds)
 
-    def _rebuild(self, changefeed: str, everything: bool) -> RebuildOutcome:
+    def _rebuild(self, changefeed: str, everything: bool) -> model.RebuildOutcome:
         with self._open_writer(changefeed) as (book, connection, feed):
             c = sql.events.c
             query = select(sql.events).where(c.changefeed == feed.id).order_by(c.commit_ts, c.ordinal)
@@ -377,9 +361,8 @@ class HistoryStore:
                 healed += record.state == "failed" and outcome.error is None
                 failed += outcome.error is not None
                 if not everything:
-                    dirty = {*outcome.names, *((db, "") for db in outcome.databases)}
-                    count += apply_again(book, record, dirty)
-            return RebuildOutcome(count, healed, failed)
+                    count += apply_again(book, record, {*outcome.names, *((db, "") for db in outcome.databases)})
+            return model.RebuildOutcome(count, healed, failed)
 
 
 class _CatalogSnapshot:
@@ -457,7 +440,7 @@ def _check_known(
         return
     row = queries.name(key_of((db, table)), before) if table else queries.any_name(db.lower(), before)
     if row is None and (table or queries.database(db.lower(), before) is None):
-        details = "" if before == END else f": nothing of it was seen up to commit_ts {before.commit_ts}"
+        details = "" if before == model.END else f": nothing of it was seen up to commit_ts {before.commit_ts}"
         raise RegistryError("TABLE_NOT_KNOWN", table=f"{db}.{table or '*'}", changefeed=feed.name, details=details)
 
 
@@ -467,15 +450,14 @@ def _contradicted(
     feed: HistoryState,
     ends: tuple[HistoryPosition, HistoryPosition],
     of: tuple[str | None, str | None],
-) -> dict[Key, Contradiction]:
+) -> dict[Key, model.Contradiction]:
     """Contradictions by rows and messages between two positions, of the versions that stand at the second."""
-    c, result = sql.drift.c, dict[Key, Contradiction]()
-    query = _of_table(select(sql.drift), c, *of).where(c.changefeed == number, c.kind.in_(OF_VERSION))
+    c, result = sql.drift.c, dict[Key, model.Contradiction]()
+    query = _of_table(select(sql.drift), c, *of).where(c.changefeed == number, c.kind.in_(model.OF_VERSION))
     query = query.where(c.commit_ts > ends[0].commit_ts, c.commit_ts <= ends[1].commit_ts).order_by(c.seq)
-    drifts = [drift_row(feed.name, row) for row in queries.connection.execute(query)]
-    for key, some in by_name(drifts).items():
+    for key, some in model.by_name([drift_row(feed.name, row) for row in queries.connection.execute(query)]).items():
         row = queries.name(key, ends[1])
-        against = None if row is None else contradiction(row, None, some)
+        against = None if row is None else model.contradiction(row, None, some)
         if against is not None:
             result[key] = against
     return result
@@ -495,7 +477,7 @@ def _feed(connection: Connection, name: str, zone: str | None) -> Any:
     return connection.execute(query).one()
 
 
-def _arrivals(book: HistoryRowWriter, records: list[DdlRecord], result: BatchOutcome) -> list[DdlRecord]:
+def _arrivals(book: HistoryRowWriter, records: list[DdlRecord], result: model.BatchOutcome) -> list[DdlRecord]:
     """The events that are new, numbered; the copies of known ones are counted."""
     seqs = book.find_known(record.key for record in records)
     new: dict[bytes, DdlRecord] = {}
@@ -518,7 +500,7 @@ def _arrivals(book: HistoryRowWriter, records: list[DdlRecord], result: BatchOut
     return arrived
 
 
-def _seal(book: HistoryRowWriter, records: list[DdlRecord], result: BatchOutcome) -> None:
+def _seal(book: HistoryRowWriter, records: list[DdlRecord], result: model.BatchOutcome) -> None:
     """Seal in order what is resolved, what nobody will ever resolve, and what a person said."""
     waiting = []
     for record in sorted(records, key=lambda r: r.position):
@@ -541,13 +523,12 @@ class _Partitions:
 
     def __init__(self, connection: Connection, changefeed: int) -> None:
         self._sql, self._changefeed = connection, changefeed
-        c = sql.partitions.c
-        rows = connection.execute(select(sql.partitions).where(c.changefeed == changefeed))
-        self._known: dict[PartitionKey, tuple[int | None, int | None]] = {
+        rows = connection.execute(select(sql.partitions).where(sql.partitions.c.changefeed == changefeed))
+        self._known: dict[model.PartitionKey, tuple[int | None, int | None]] = {
             (row.topic, row.part): (row.next_offset, row.watermark) for row in rows
         }
 
-    def check(self, changefeed: str, batch: Batch) -> None:
+    def check(self, changefeed: str, batch: model.Batch) -> None:
         for at, expected in batch.expected.items():
             existing = self._known.get(at, (None, None))[0]
             if existing is not None and existing != expected:
@@ -555,7 +536,7 @@ class _Partitions:
                 details = f"partition {partition} of {topic} was read to offset {existing}, not {expected}"
                 raise SetupError("TRACKED_TWICE", changefeed=changefeed, details=details)
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: model.Batch) -> None:
         for partition in {*batch.offsets, *batch.watermarks, *batch.partitions}:
             offset, watermark = self._known.get(partition, (None, None))
             # A changefeed that starts again repeats itself: what was resolved once stays resolved.

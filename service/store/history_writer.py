@@ -215,8 +215,7 @@ class HistoryRowWriter(HistoryQueries):
                 "changefeed": self._changefeed, "db_key": key[0], "table_key": key[1], "version_ts": version_ts,
             }  # fmt: skip
             here = and_(*(c[name] == value for name, value in position.items()))
-            done = self._sql.execute(update(sql.seen).where(here).values(rows=c.rows + count))
-            if not done.rowcount:
+            if not self._sql.execute(update(sql.seen).where(here).values(rows=c.rows + count)).rowcount:
                 self._sql.execute(insert(sql.seen), position | {"rows": count})
 
     # ---- writing

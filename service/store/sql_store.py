@@ -55,8 +55,7 @@ class SqlStore:
 
     def _lay_out(self) -> None:
         with self.write_alone("Setup") as connection:
-            changed = lay_out(connection, self.url)
-            self._dialect.finish_setup(connection, changed)
+            self._dialect.finish_setup(connection, lay_out(connection, self.url))
 
     @contextmanager
     def write_alone(self, operation: str) -> Iterator[Connection]:

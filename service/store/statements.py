@@ -72,8 +72,7 @@ HOLDING = HOLDING.join_from(versions, schemas, SCHEMA_OF)
 _FULL_OF = FULL.where(versions.c.subject == sa.bindparam("subject"))
 _LIVE = ~versions.c.deleted
 _SAME = sa.and_(schemas.c.identity == sa.bindparam("identity"), schemas.c.kind == sa.bindparam("kind"))
-_NUMBERED = schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True)
-_ALIKE = sa.or_(schemas.c.refs != "[]", _NUMBERED)
+_ALIKE = sa.or_(schemas.c.refs != "[]", schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True))
 
 
 def _any_of(column: sa.Column[Any], number: int, name: str = "one") -> sa.ColumnElement[bool]:

@@ -2,25 +2,13 @@
 
 from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, String, Table, Text, UniqueConstraint
 
 LAYOUT: Final = 5
 """Raised with every change of the tables. Older layouts are brought up to date (`migrations`), newer ones refused."""
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
 
 def _needed(type_: Any, *names: str, **more: Any) -> list[Column[Any]]:
@@ -56,7 +44,7 @@ versions = Table(
     *_needed(String, "context"), *_needed(Integer, "id"), *_needed(BigInteger, "ts"),
     *_needed(Boolean, "deleted", default=False),
     UniqueConstraint("subject", "version"),
-    ForeignKeyConstraint(["context", "id"], ["schemas.context", "schemas.id"]),
+    sa.ForeignKeyConstraint(["context", "id"], ["schemas.context", "schemas.id"]),
     Index("versions_by_id", "context", "id"),
 )  # fmt: skip
 

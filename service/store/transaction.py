@@ -7,32 +7,13 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, case, delete, exists, func, insert, select, update
 
-from ticdc_bridge.service.registry.model import (
-    LAST_COUNTED,
-    Content,
-    Counts,
-    Lineage,
-    ListedVersion,
-    StoredVersion,
-    StoredWarning,
-    VersionRow,
-)
+from ticdc_bridge.service.registry import model
+from ticdc_bridge.service.registry.model import LAST_COUNTED, Content, StoredVersion, StoredWarning, VersionRow
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, qualify
 from ticdc_bridge.service.registry.ports import ANYTHING, CONTEXTS, ReadKey, current_reads
-from ticdc_bridge.service.store import statements
+from ticdc_bridge.service.store import statements, tables
 from ticdc_bridge.service.store.rows import content_of, schema_row, version_of_row, version_row
-from ticdc_bridge.service.store.tables import (
-    configs,
-    contexts,
-    counters,
-    facts,
-    lineage,
-    modes,
-    references,
-    schemas,
-    versions,
-    warnings,
-)
+from ticdc_bridge.service.store.tables import configs, contexts, facts, lineage, modes, references, schemas, versions
 
 
 def subject_key(subject: str) -> ReadKey:
@@ -146,12 +127,14 @@ class Transaction:
                 query = query.where(func.replace(func.lower(column), func.lower(looked_for), "") != func.lower(column))
         return sorted(self._all(self._sql.execute(query)), key=lambda stored: stored.subject)
 
-    def versions_of(self, subjects: Collection[str]) -> list[ListedVersion]:
+    def versions_of(self, subjects: Collection[str]) -> list[model.ListedVersion]:
         self._reads.add(ANYTHING)
         query = statements.LISTED.order_by(versions.c.version)
         names = [subject for subject in subjects if "\0" not in subject]
         cursors = (self._sql.execute(query.where(versions.c.subject.in_(some))) for some in statements.chunks(names))
-        return [ListedVersion(*row[:3], bool(row.deleted), row.kind, row.ts) for cursor in cursors for row in cursor]
+        return [
+            model.ListedVersion(*row[:3], bool(row.deleted), row.kind, row.ts) for cursor in cursors for row in cursor
+        ]
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(ANYTHING)
@@ -214,13 +197,13 @@ class Transaction:
 
     def marks(self) -> dict[str, int]:
         self._reads.add(ANYTHING)
-        return dict(self._sql.execute(select(counters.c.context, counters.c.last)).fetchall())
+        return dict(self._sql.execute(select(tables.counters.c.context, tables.counters.c.last)).fetchall())
 
     def contexts(self) -> list[str]:
         self._reads.add(CONTEXTS)
         return sorted(self._sql.execute(select(contexts.c.context)).scalars())
 
-    def counts(self) -> Counts:
+    def counts(self) -> model.Counts:
         self._reads.add(ANYTHING)
         kinds = select(schemas.c.kind, versions.c.deleted, func.count())
         kinds = kinds.join_from(versions, schemas, statements.SCHEMA_OF)
@@ -229,15 +212,17 @@ class Transaction:
             by_state[bool(deleted)][kind] = number
         subjects = select(func.count(versions.c.subject.distinct())).where(~versions.c.deleted)
         total = self._sql.execute(select(func.count()).select_from(schemas)).scalar_one()
-        return Counts(total, self._sql.execute(subjects).scalar_one(), by_state[False], by_state[True])
+        return model.Counts(total, self._sql.execute(subjects).scalar_one(), by_state[False], by_state[True])
 
     def warnings(self) -> list[StoredWarning]:
         self._reads.add(ANYTHING)
-        query = select(*(warnings.c[name] for name in ("subject", "version", "kind", "message", "ts")))
-        return [StoredWarning(*row) for row in self._sql.execute(query.order_by(warnings.c.seq))]
+        query = select(*(tables.warnings.c[name] for name in ("subject", "version", "kind", "message", "ts")))
+        return [StoredWarning(*row) for row in self._sql.execute(query.order_by(tables.warnings.c.seq))]
 
-    def lineage(self) -> list[Lineage]:
-        return [Lineage(*row) for row in self._sql.execute(select(lineage).order_by(lineage.c.first, lineage.c.key))]
+    def lineage(self) -> list[model.Lineage]:
+        return [
+            model.Lineage(*row) for row in self._sql.execute(select(lineage).order_by(lineage.c.first, lineage.c.key))
+        ]
 
     # ---- writing
 
@@ -298,7 +283,7 @@ class Transaction:
         those = and_(versions.c.subject == subject, versions.c.version.in_(version_numbers))
         ids = list(self._sql.execute(select(versions.c.context, versions.c.id).where(those).distinct()))
         self._note([subject_key(subject), *(id_key(context, schema_id) for context, schema_id in ids)])
-        for table in (references, versions, warnings):
+        for table in (references, versions, tables.warnings):
             self._sql.execute(delete(table).where(table.c.subject == subject, table.c.version.in_(version_numbers)))
         in_use = exists().where(statements.SCHEMA_OF)
         for context, schema_id in ids:
@@ -329,9 +314,9 @@ class Transaction:
         self._sql.execute(delete(contexts).where(contexts.c.context == context))
 
     def put_warning(self, warned: StoredWarning) -> None:
-        self._sql.execute(insert(warnings).values(**asdict(warned)))
+        self._sql.execute(insert(tables.warnings).values(**asdict(warned)))
 
-    def add_lineage(self, edges: Collection[Lineage]) -> None:
+    def add_lineage(self, edges: Collection[model.Lineage]) -> None:
         c, existing = lineage.c, set[str]()
         for some in statements.chunks([edge.key for edge in edges]):
             existing.update(self._sql.execute(select(c.key).where(c.key.in_(some))).scalars())

@@ -88,8 +88,7 @@ def records_of_line(changefeed: str, object_: dict[str, Any]) -> list[DdlRecord]
 def _with_zone(record: DdlRecord, zone: Any) -> DdlRecord:
     """A snapshot whose literal TIMESTAMP defaults are in a zone of their own, as `history export` writes it."""
     try:
-        text = DdlText(record.commit_ts, record.db, record.query, SHOW, str(zone))
-        [table] = apply_text(new_catalog(), text)[1]
+        [table] = apply_text(new_catalog(), DdlText(record.commit_ts, record.db, record.query, SHOW, str(zone)))[1]
     except (DdlError, ValueError) as error:
         raise UnusableEvent(reason_of(error)) from error
     if not literal_timestamps(table):

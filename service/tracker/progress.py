@@ -49,12 +49,8 @@ class Progress:
         pieces = [f"messages {self.messages}"]
         pieces += [f"{kind} {count}" for kind, count in sorted(self.events.items())]
         pieces.append(f"new DDL {self.new}, copies {self.copies}, sealed {self.sealed}, pending {self.pending}")
-        if self.late:
-            pieces.append(f"late {self.late}")
-        if self.failed:
-            pieces.append(f"not understood {self.failed}")
-        if self.drift:
-            pieces.append(f"drift {self.drift}")
+        unusual = {"late": self.late, "not understood": self.failed, "drift": self.drift}
+        pieces += [f"{name} {count}" for name, count in unusual.items() if count]
         for name, counter in (("errors", self.errors), ("skipped", self.skipped)):
             if counter:
                 listed = ", ".join(f"{code} {n}" for code, n in sorted(counter.items()))

@@ -46,8 +46,7 @@ class RowValidator:
         """`tables`: asked once for all rows that are compared together, if one needs them."""
         self._samples: dict[tuple[int, bool], RowSample] = {}
         self._waiting = 0
-        verdicts = BoundedCache[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]](_MOST)
-        self._verdicts = verdicts
+        self._verdicts = BoundedCache[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]](_MOST)
 
     def take_row(self, row: RowChange) -> str:
         """Why the row is not looked at, "" where it is."""

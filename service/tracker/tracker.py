@@ -101,8 +101,7 @@ class Tracker:
             lambda format_, ts: ts <= sealed_ts or (may_lack and format_ in MAY_LACK_WATERMARKS)
         )
         if drift or row_counts:
-            batch = Batch(drift=drift, seen=row_counts)
-            self.progress.count(self._history.track(self._changefeed.name, batch))
+            self.progress.count(self._history.track(self._changefeed.name, Batch(drift=drift, seen=row_counts)))
 
     def _is_done(self) -> bool:
         if self._until:

@@ -50,10 +50,7 @@ def _chosen(names: Sequence[str], feeds: Sequence[str]) -> list[str]:
 
 
 def _page(
-    fields: Mapping[str, str],
-    feeds: Sequence[str],
-    chosen: Sequence[str],
-    answers: Mapping[str, ApiAnswer] | None = None,
+    fields: Mapping[str, str], feeds: list[str], chosen: list[str], answers: Mapping[str, ApiAnswer] | None = None
 ) -> Response:
     """The form, with the reports by changefeed. What the API refuses for all of them is said once, with its status."""
     reports = {feed: answer.value for feed, answer in (answers or {}).items() if answer.is_ok}

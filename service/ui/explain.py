@@ -69,7 +69,7 @@ class ApiSchemas:
 async def ask(request: Request) -> Response:
     asked = {name: request.query_params.get(name, _FILLED_IN[name]) for name in ("place", "format")}
     fields = {**_FILLED_IN, **asked}
-    return await _explain(request, fields) if fields["place"] else _page(request, fields, None)
+    return await _explain(request, fields) if fields["place"] else _page(request, fields)
 
 
 @router.post("")
@@ -88,7 +88,7 @@ async def _explain(request: Request, fields: Mapping[str, str]) -> Response:
         if fetched is None and message.key is None and message.value is None:
             raise FormError("Paste the key or the value of a message.")
     except ValueError as problem:
-        return _page(request, fields, None, str(problem), 400)
+        return _page(request, fields, problem=str(problem))
     source = ApiSchemas(ApiClient(request), fields["context"].strip())
 
     def explain_message() -> dict[str, Any]:
@@ -101,7 +101,7 @@ async def _explain(request: Request, fields: Mapping[str, str]) -> Response:
     try:
         explanation = await anyio.to_thread.run_sync(explain_message)
     except BridgeError as error:
-        return _page(request, fields, None, error.detail, 400)
+        return _page(request, fields, problem=error.detail)
     return _page(request, fields, explanation)
 
 
@@ -146,11 +146,7 @@ def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
 
 
 def _page(
-    request: Request,
-    fields: Mapping[str, str],
-    explanation: dict[str, Any] | None,
-    problem: str = "",
-    status: int = 200,
+    request: Request, fields: Mapping[str, str], explanation: dict[str, Any] | None = None, problem: str | None = None
 ) -> Response:
     from ticdc_bridge.schemas.formats.format_table import WRITTEN
 
@@ -158,4 +154,4 @@ def _page(
         "fields": fields, "explanation": explanation, "said": problem, "fetches": services(request).kafka is not None,
         "writings": _WRITINGS, "formats": format_names(), "others": WRITTEN,
     }  # fmt: skip
-    return page("explain.html", status, **values)
+    return page("explain.html", 200 if problem is None else 400, **values)

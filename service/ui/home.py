@@ -8,6 +8,7 @@ from fastapi import Request, Response
 
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
 from ticdc_bridge.schemas.model.reasons import counted
+from ticdc_bridge.service.api.responses import Json
 from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, ApiError, ListView, PageRouter, duration, page, segment
 from ticdc_bridge.service.ui.topics import problem_of
 
@@ -61,7 +62,7 @@ async def home(request: Request) -> Response:
 
 
 # ---- what is running
-def _changefeeds(feeds: Iterable[Mapping[str, Any]], trackers: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _changefeeds(feeds: Iterable[Mapping[str, Any]], trackers: Iterable[Mapping[str, Any]]) -> list[Json]:
     """Changefeeds with a history, and those that the service is to follow; by name."""
     rows: dict[str, dict[str, Any]] = {feed["changefeed"]: {"feed": feed, "tracker": None} for feed in feeds}
     for tracker in trackers:
@@ -69,7 +70,7 @@ def _changefeeds(feeds: Iterable[Mapping[str, Any]], trackers: Iterable[Mapping[
     return [{"name": name, **rows[name]} for name in sorted(rows)]
 
 
-def jobs_of(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def jobs_of(edges: Iterable[Mapping[str, Any]]) -> list[Json]:
     """Jobs that reported their lineage, the one seen last first. waiting: messages of its topics, where it said.
     failed: messages of its newest run, errors: how many by code, and dead: where they went. stopped: what ended it.
     set_aside: tables that can't go on.
@@ -99,10 +100,7 @@ def jobs_of(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 # ---- what needs attention
 def _attention(
-    feeds: list[dict[str, Any]],
-    trackers: list[dict[str, Any]],
-    jobs: list[dict[str, Any]],
-    dead_topics: list[dict[str, Any]],
+    feeds: list[Json], trackers: list[Json], jobs: list[Json], dead_topics: list[Json]
 ) -> Iterator[Attention]:
     """What needs attention in trackers, histories, findings of the doctor, jobs, dead letters."""
     for tracker in trackers:

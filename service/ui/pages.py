@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 # What says who the user is.
 _CREDENTIALS: Final = ("authorization", "x-request-id")
 _OF_CLIENT: Final = ("client", "server", "scheme", "extensions", "state")
-_FAILED: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class ApiAnswer:
 
     @property
     def is_ok(self) -> bool:
-        return self.status < _FAILED
+        return self.status < 400
 
     @property
     def problem(self) -> str:
@@ -137,7 +136,6 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_SAME_SITE: Final = frozenset({"same-origin", "none"})
 _MOST_FIELDS: Final = 300
 _LINE: Final = 90
 _PAGE, _MOST_SORTED = 50, 1000
@@ -333,7 +331,7 @@ def _is_same_site(request: Request) -> bool:
     """Browsers say where a form comes from; one who says nothing (curl) brings no user's password along unasked."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
-        return site in _SAME_SITE
+        return site in ("same-origin", "none")
     origin = request.headers.get("origin")
     return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 

@@ -17,21 +17,8 @@ from fastapi import Request, Response
 from ticdc_bridge.service.registry.config import FORWARD, MODES
 from ticdc_bridge.service.registry.names import context_of, name_of, prefix_of
 from ticdc_bridge.service.schema_types.base import LEVELS
-from ticdc_bridge.service.ui.pages import (
-    ApiAnswer,
-    ApiClient,
-    ApiError,
-    FormError,
-    ListView,
-    PageRouter,
-    form,
-    go,
-    number_of,
-    page,
-    path_parameter,
-    pretty_json,
-    segment,
-)
+from ticdc_bridge.service.ui import pages
+from ticdc_bridge.service.ui.pages import ApiClient, FormError, PageRouter, form, go, page, path_parameter, segment
 
 router = PageRouter("/ui/subjects")
 
@@ -48,10 +35,10 @@ async def list_subjects(request: Request) -> Response:
     api, query = ApiClient(request), request.query_params
     text, by, deleted = query.get("q", "").strip(), query.get("by", "name"), query.get("deleted") == "1"
     by = by if by in _BY else "name"
-    if text and by == "id" and number_of(text) is None:
+    if text and by == "id" and pages.number_of(text) is None:
         raise FormError(f"A schema id is a number, not {text[:100]!r}.")
     of = {by: text} if text else {}
-    view, rows = ListView(request, q=text, by=by, **({"deleted": "1"} if deleted else {})), []
+    view, rows = pages.ListView(request, q=text, by=by, **({"deleted": "1"} if deleted else {})), []
     answer = await api.need("overview", **of, deleted=deleted, **view.asked)
     for entry in answer["subjects"]:
         live = [version for version in entry["versions"] if not version["deleted"]]
@@ -108,8 +95,8 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
     kind = found.get("schemaType", "AVRO")
     values = {
         "overview": entry, "subject": subject, "context": context_of(subject), "kind": kind, "live": live,
-        "view": ListView(request).fill(versions, len(versions)), "found": found,
-        "numbers": [row["version"] for row in versions], "text": pretty_json(found["schema"]),
+        "view": pages.ListView(request).fill(versions, len(versions)), "found": found,
+        "numbers": [row["version"] for row in versions], "text": pages.pretty_json(found["schema"]),
         "fields": _fields(found["schema"]) if kind == "AVRO" else [], "using": using.value if using.is_ok else [],
         "shared": [at for at in shared.value if at["subject"] != found["subject"]] if shared.is_ok else [],
         "links": _links(subject, edges.value if edges.is_ok else []), "pasted": NOTHING_PASTED, "checked": None,
@@ -170,7 +157,7 @@ async def diff(request: Request) -> Response:
     right = request.query_params.get("to") or str(numbers[-1])
     left = request.query_params.get("from") or str(numbers[-2] if len(numbers) > 1 else numbers[-1])
     texts = [
-        pretty_json((await api.need("subjects", subject, "versions", number, deleted=True))["schema"])
+        pages.pretty_json((await api.need("subjects", subject, "versions", number, deleted=True))["schema"])
         for number in (left, right)
     ]
     all_lines = request.query_params.get("whole") == "1"
@@ -184,9 +171,7 @@ async def diff(request: Request) -> Response:
 
 server = PageRouter("/ui/server")
 
-_NO_SCHEMA: Final = "Invalid schema"
 _LIST: Final = 'Write them as [{"name": …, "subject": …, "version": …}].'
-_COMPARED: Final = ("{oldSchema", "{validateFields")
 # As Confluent writes a difference.
 _DIFFERENCE: Final = re.compile(
     r"""\{errorType:['"](?P<kind>\w+)['"], description:['"](?P<text>.*?)['"](?:, additionalInfo:'(?P<more>.*)')?\}""",
@@ -215,7 +200,7 @@ async def register(request: Request) -> Response:
         return go(f"/ui/subjects/{segment(subject)}?version={answer.value.get('version', '')}")
     if (await api.get("subjects", subject, "versions", deleted=True)).is_ok:
         return await subject_page(request, subject, pasted=pasted, status=answer.status, said=answer.problem)
-    raise ApiError(answer)
+    raise pages.ApiError(answer)
 
 
 @router.post("/{subject}/check")
@@ -223,15 +208,15 @@ async def check(request: Request) -> Response:
     api, subject, fields = ApiClient(request), path_parameter(request, "subject"), await form(request)
     pasted, body = _pasted(fields)
     against = pasted["against"]
-    where = ("latest",) if against == "latest" else (against,) if number_of(against) is not None else ()
+    where = ("latest",) if against == "latest" else (against,) if pages.number_of(against) is not None else ()
     answer = await api.send(
         "POST", "compatibility", "subjects", subject, "versions", *where, query={"verbose": True}, body=body
     )
     checked: dict[str, Any] = answer.value if answer.is_ok else {"is_compatible": None, "messages": [answer.problem]}
     messages = [str(message) for message in checked.get("messages") or ()]
-    if any(message.startswith(_NO_SCHEMA) for message in messages):
+    if any(message.startswith("Invalid schema") for message in messages):
         checked = {**checked, "is_compatible": None}
-    compared = [message for message in messages if message.startswith(_COMPARED)]
+    compared = [message for message in messages if message.startswith(("{oldSchema", "{validateFields"))]
     problems = [
         match.groupdict() if (match := _DIFFERENCE.fullmatch(message)) else {"kind": "", "text": message, "more": ""}
         for message in messages
@@ -270,11 +255,11 @@ async def change_server(request: Request) -> Response:
         raise FormError(f"The server has no setting {what[:100]!r}.")
     answer = await _set(request, what)
     if not answer.is_ok:
-        raise ApiError(answer)
+        raise pages.ApiError(answer)
     return go("/ui/subjects")
 
 
-async def _set(request: Request, name: str, *subject: str) -> ApiAnswer:
+async def _set(request: Request, name: str, *subject: str) -> pages.ApiAnswer:
     """Sets what the form says, of a subject or the server; nothing there takes the setting away."""
     api, fields = ApiClient(request), await form(request)
     path = "config" if name == "compatibility" else name, *subject
@@ -294,7 +279,7 @@ async def _confirm(request: Request, subject: str, version: str, problem: str = 
     numbers = await api.need("subjects", subject, "versions", deleted=True)
     live = await api.get("subjects", subject, "versions")
     versions = live.value if live.is_ok else []
-    number = number_of(version)
+    number = pages.number_of(version)
     permanent = number not in versions if number is not None else not versions
     version, numbers = ("", numbers) if number is None else (version, [number])
     values = {"subject": subject, "version": version, "numbers": numbers, "permanent": permanent, "said": problem}

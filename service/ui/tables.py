@@ -29,14 +29,11 @@ async def list_tables(request: Request) -> Response:
     return page("tables.html", feeds=feeds, chosen=chosen, q=text, view=view, drift=drift)
 
 
-_PERIOD: Final = ("changefeed", "from", "to", "db", "table")
-
-
 @router.get("/diff")
 async def differences(request: Request) -> Response:
     """The changes between two times: of all tables, a database's or one."""
     api, start = ApiClient(request), number_in(request.query_params, "offset") or 0
-    fields = {name: request.query_params.get(name, "").strip() for name in _PERIOD}
+    fields = {name: request.query_params.get(name, "").strip() for name in ("changefeed", "from", "to", "db", "table")}
     feeds = await api.need("history", "changefeeds")
     fields["changefeed"] = fields["changefeed"] or (feeds[0]["changefeed"] if feeds else "")
     inclusive, answer = request.query_params.get("inclusive") == "1", None

@@ -6,29 +6,24 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
+from ticdc_bridge.service.ui import pages
 from ticdc_bridge.service.ui.pages import (
     ApiAnswer,
     ApiClient,
     ApiError,
     FormError,
-    ListView,
-    PageRouter,
-    form_fields,
-    go,
     number_in,
-    number_of,
     page,
     path_parameter,
     segment,
 )
 
-router = PageRouter("/ui/topics")
+router = pages.PageRouter("/ui/topics")
 
 _DEAD: Final = "/ui/dead-letters"
 _COUNTS: Final = (10, 20, 50, 100, 200)
 _MOST: Final = 500
 _FILTERS: Final = ("last", "partition", "offset", "time", "key", "format", "changefeed")
-_NOT_ALLOWED: Final = (401, 403)
 _NO_KAFKA: Final = 42270
 
 
@@ -39,9 +34,8 @@ async def list_topics(request: Request) -> Response:
 
 async def _list(request: Request, dead: bool) -> Response:
     """Topics by name; dead: only those of dead letters, which jobs reported, or whose names say so."""
-    query = request.query_params
-    text = query.get("q", "").strip()
-    view = ListView(request, q=text)
+    text = request.query_params.get("q", "").strip()
+    view = pages.ListView(request, q=text)
     answer = await ask_kafka(ApiClient(request), "topics", name=text or None, deadLetters=dead, **view.asked)
     listed: dict[str, Any] = answer.value if answer.is_ok else {"topics": [], "total": 0}
     values = {
@@ -98,7 +92,7 @@ async def ask_kafka(api: ApiClient, *path: str, **query: str | int | bool | None
 
 def check_allowed(answer: ApiAnswer) -> ApiAnswer:
     """The answer. ApiError for whom it is not."""
-    if answer.status in _NOT_ALLOWED:
+    if answer.status in (401, 403):
         raise ApiError(answer)
     return answer
 
@@ -114,25 +108,22 @@ def problem_of(answer: ApiAnswer) -> str:
     return "" if answer.is_ok else str(answer.value["message"] if isinstance(answer.value, dict) else answer.problem)
 
 
-dead_letter_router = PageRouter(_DEAD)
-
-_REPLAY_COUNTS: Final = ("sent", "left", "failed")
+dead_letter_router = pages.PageRouter(_DEAD)
 
 
 @dead_letter_router.get("")
 async def list_dead_letter_topics(request: Request) -> Response:
     """Topics of dead letters, and a form for any other topic."""
     topic = request.query_params.get("topic", "").strip()
-    return go(f"{_DEAD}/{segment(topic)}") if topic else await _list(request, True)
+    return pages.go(f"{_DEAD}/{segment(topic)}") if topic else await _list(request, True)
 
 
 @dead_letter_router.get("/{topic}")
 async def show_letters(request: Request) -> Response:
     """The letters of a topic by reason."""
     topic, query = path_parameter(request, "topic"), request.query_params
-    counts = {name: number_of(query.get(name, "")) for name in _REPLAY_COUNTS}
-    done = counts if counts["sent"] is not None else None
-    return await _topic_page(request, topic, done=done)
+    counts = {name: pages.number_of(query.get(name, "")) for name in ("sent", "left", "failed")}
+    return await _topic_page(request, topic, done=counts if counts["sent"] is not None else None)
 
 
 async def _topic_page(request: Request, topic: str, **more: Any) -> Response:
@@ -148,7 +139,7 @@ async def _topic_page(request: Request, topic: str, **more: Any) -> Response:
 @dead_letter_router.post("/{topic}/replay")
 async def replay(request: Request) -> Response:
     """First what would be sent, with a question; then, confirmed, sent."""
-    api, topic, sent = ApiClient(request), path_parameter(request, "topic"), await form_fields(request)
+    api, topic, sent = ApiClient(request), path_parameter(request, "topic"), await pages.form_fields(request)
     fields = dict(sent)
     reasons = [text for name, text in sent if name == "reason"]
     is_confirmed = fields.get("confirmed") == "1"
@@ -161,7 +152,7 @@ async def replay(request: Request) -> Response:
     if is_confirmed:  # the topic's page by GET, so that a reload sends nothing again
         left = sum(entry["count"] for entry in answer.value["left_out"])
         counts = {"sent": answer.value["sent"], "left": left, "failed": answer.value["too_many_attempts"]}
-        return go(f"/ui/dead-letters/{segment(topic)}?{urlencode(counts)}")
+        return pages.go(f"/ui/dead-letters/{segment(topic)}?{urlencode(counts)}")
     filled = {name: fields.get(name, "") for name in ("since", "max_attempts")}
     ends = json.dumps(answer.value["ends"])
     return page("replay.html", topic=topic, plan=answer.value, reasons=reasons, filled=filled, ends=ends)
@@ -170,7 +161,7 @@ async def replay(request: Request) -> Response:
 def _question(fields: dict[str, str]) -> dict[str, Any]:
     """The fields of the form beside the reasons, as the API takes them. Raises FormError."""
     text = fields.get("max_attempts", "").strip()
-    most = number_of(text)
+    most = pages.number_of(text)
     if text and not most:
         raise FormError(f"Attempts: a number from 1 on is needed, not {text[:60]!r}.")
     try:

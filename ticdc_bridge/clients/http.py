@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -244,8 +245,7 @@ class HttpClient:
             method, urlunsplit((*split_url[:2], "/", "", "")), headers=headers, content=data or None,
             timeout=max(until - time.monotonic(), 0.05), extensions={"target": target.encode()},
         )  # fmt: skip
-        response = client.send(request, stream=True)
-        try:
+        with closing(client.send(request, stream=True)) as response:
             body = bytearray()
             for piece in response.iter_bytes():
                 body += piece
@@ -253,8 +253,6 @@ class HttpClient:
                     raise TimeoutError("the answer takes too long")
                 if len(body) > _MAX_BODY:
                     raise self.refused(f"{method} {url}", f"its answer has more than {_MAX_BODY >> 20} MiB")
-        finally:
-            response.close()
         media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         seconds = response.headers.get("retry-after", "")
         wait = float(seconds) if seconds.isascii() and seconds.isdecimal() else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -146,12 +146,8 @@ def _consumer(settings: Mapping[str, str], reset: str = "earliest") -> Iterator[
         "group.id": "ticdc-bridge", "enable.auto.commit": False, "auto.offset.reset": reset,
         "enable.partition.eof": False, **settings,
     }  # fmt: skip
-    with KafkaErrors(settings["bootstrap.servers"]):
-        consumer = make_client(library().Consumer, config)
-        try:
-            yield consumer
-        finally:
-            consumer.close()
+    with KafkaErrors(settings["bootstrap.servers"]), closing(make_client(library().Consumer, config)) as consumer:
+        yield consumer
 
 
 def _admin(settings: Mapping[str, str]) -> Any:
@@ -314,9 +310,8 @@ def largest_messages(settings: Mapping[str, str], topics: Iterable[str]) -> dict
     answers = client.describe_configs(resources, request_timeout=_TIMEOUT) if resources else {}
     sizes = {}
     for resource, answer in answers.items():
-        with suppress(
-            library().KafkaException, KeyError, TimeoutError
-        ):  # no right to ask, an old broker, or it is away
+        # No right to ask, an old broker, or it is away.
+        with suppress(library().KafkaException, KeyError, TimeoutError):
             sizes[resource.name] = int(answer.result(_TIMEOUT + 1)["max.message.bytes"].value)
     return sizes
 

@@ -19,7 +19,6 @@ _MISSING_FOR, _KNOWN_FOR = 5.0, 60.0  # seconds
 _NOT_FOUND = 40403
 _LARGEST_ID = (1 << 31) - 1
 _CCOMPAT = "/apis/ccompat/"
-_NATIVE = ("/apis/registry/v3", "/apis/registry/v2")
 _SPACES = {"globalId": ("globalIds",), "contentId": ("contentIds",), EITHER: ("globalIds", "contentIds")}
 """Apicurio's spaces of ids → where its own API has them."""
 
@@ -143,7 +142,7 @@ class HttpSchemas(HttpClient):
         """The schema that Apicurio's own API has for an id, with what it refers to put in, in an answer's form."""
         native, found = self.at_root(self.name.partition(_CCOMPAT)[0]), {}
         for space in _SPACES[of.space]:
-            for api in _NATIVE:
+            for api in ("/apis/registry/v3", "/apis/registry/v2"):
                 path = f"{api}/ids/{space}/{of.number}?references=DEREFERENCE&dereference=true"
                 status, schema = native.call("GET", path)
                 if status == 200:
@@ -161,8 +160,7 @@ class HttpSchemas(HttpClient):
     # ---- whose schema it is
     def _check_subject(self, schema_id: int, where: str, subject: str, text: str, owner: Any) -> None:
         """WireError UNSUPPORTED_SCHEMA for the schema of another topic; a warning where that can't be known."""
-        record = record_of(text)
-        name = record_name(record)
+        name = record_name(record_of(text))
         if isinstance(owner, str) and is_of_topic(owner, subject, name):
             return
         subjects = self._subjects_of_id(schema_id)
@@ -222,8 +220,7 @@ class HttpSchemas(HttpClient):
         version_key = (subject, reference.version)
         if version_key not in self._cache.referred:
             version = "latest" if reference.version == -1 else reference.version
-            path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
-            answer = self.find(dict, path)
+            answer = self.find(dict, f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true")
             if answer is None:
                 what = f"{reference.name} of subject {subject} version {reference.version}"
                 raise ValueError(f"it refers to {what}, which {self.name} does not have")
@@ -248,8 +245,7 @@ class HttpSchemas(HttpClient):
     def id_of(self, subject: str, schema: str) -> SchemaId:
         result = self._cache.ids.get((subject, schema))
         if result is None:
-            body = {"schema": schema}
-            status, answer = self.call("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
+            status, answer = self.call("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": schema})
             if status == 200:
                 result = self.read_field(answer, "id", int)
             elif status in (409, 422):

@@ -151,8 +151,7 @@ class CachedAnswers:
         self._ids = request_ids()
         self._look_at = 0.0
         cacheable = (route for route in all_routes(app) if isinstance(route, Route) and route.cacheable)
-        paths = {route.path.partition("{")[0].encode() for route in cacheable}
-        self._starts = (*paths, b"/contexts/")
+        self._starts = (*{route.path.partition("{")[0].encode() for route in cacheable}, b"/contexts/")
 
     def disable(self) -> None:
         """Forgets its answers, and keeps none of requests that are under way."""

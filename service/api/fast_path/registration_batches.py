@@ -25,7 +25,7 @@ from ticdc_bridge.service.registry.model import NewSchema
 from ticdc_bridge.service.registry.names import normalize_subject
 from ticdc_bridge.service.registry.ports import ReadAhead, StoreWriter
 from ticdc_bridge.service.registry.references import UnderstoodSchema, understand
-from ticdc_bridge.service.registry.register import RegisterOptions, register_plain
+from ticdc_bridge.service.registry.register import register_plain
 from ticdc_bridge.service.server.logs import REQUEST_ID
 
 ROUTE: Final = "/subjects/{subject}/versions"
@@ -44,7 +44,7 @@ class PendingRegistration:
     """A request to register a schema, as far as the event loop looks at it."""
 
     subject: str
-    wish: RegisterOptions
+    normalize: bool
     media_type: str
     body: bytes
     request_id: str
@@ -92,7 +92,7 @@ class RegistrationBatcher:
         except BridgeError:
             return None
         return PendingRegistration(
-            normalize_subject(path_match[1].decode()), RegisterOptions(bool(flags[1])), media_type, body, request_id
+            normalize_subject(path_match[1].decode()), bool(flags[1]), media_type, body, request_id
         )
 
     async def register(self, request: PendingRegistration) -> bytes | None:
@@ -224,8 +224,9 @@ class RegistrationBatcher:
         request = entry.request
         token = REQUEST_ID.set(request.request_id)
         try:
+            registry, subject = self._services.registry, request.subject
             registration = register_plain(
-                self._services.registry, tx, request.subject, entry.new, request.wish, entry.understood
+                registry, tx, subject, entry.new, entry.understood, normalize=request.normalize
             )
         finally:
             REQUEST_ID.reset(token)

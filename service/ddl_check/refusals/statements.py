@@ -127,7 +127,6 @@ _COMPATIBLE: Final = (
     ("utf8mb4_general_ci", "utf8_general_ci"), ("utf8mb4_unicode_ci", "utf8_unicode_ci"),
     ("utf8mb4_bin", "utf8_bin", "latin1_bin", "ascii_bin"),
 )  # fmt: skip
-_CHARSETS: Final = (("utf8", "utf8mb4"), ("latin1", "utf8mb4"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +269,7 @@ def _needs_rewriting(old: Column, new: Column) -> bool:
         return (old.length, old.scale, old.unsigned) != (new.length, new.scale, new.unsigned)
     if a.kind in ELEMENTS:
         return new.elements[: len(old.elements)] != old.elements
-    shorter = (new.length or 0) < (old.length or 0) or (new.scale or 0) < (old.scale or 0)
-    return shorter or old.unsigned != new.unsigned
+    return (new.length or 0) < (old.length or 0) or (new.scale or 0) < (old.scale or 0) or old.unsigned != new.unsigned
 
 
 def _of_charset(before: Charset, after: Charset, indexed: str = "") -> Iterator[Refusal]:
@@ -282,7 +280,7 @@ def _of_charset(before: Charset, after: Charset, indexed: str = "") -> Iterator[
     if indexed and not alike:
         text = f"of column '{indexed}' from '{before.collate}' to '{after.collate}' when index is defined on it."
         yield Refusal(8200, f"Unsupported modifying collation {text}")
-    elif before.name != after.name and (before.name, after.name) not in _CHARSETS:
+    elif before.name != after.name and (before.name, after.name) not in (("utf8", "utf8mb4"), ("latin1", "utf8mb4")):
         yield Refusal(8200, f"Unsupported modify charset from {before.name} to {after.name}")
 
 
@@ -307,8 +305,7 @@ def _drop_column(alteration: Alteration, clause: ddl.DropColumn) -> Iterator[Ref
     if len(table.columns) == 1:
         yield Refusal(1090, f"can't drop only column {old.name} in table {table.id.table}")
     if any(old.name in i.columns and (i.name == PRIMARY or len(i.columns) > 1) for i in table.indexes):
-        text = f"can't drop column {old.name} with composite index covered or Primary Key covered now"
-        yield Refusal(8200, text)
+        yield Refusal(8200, f"can't drop column {old.name} with composite index covered or Primary Key covered now")
 
 
 def _set_default(alteration: Alteration, clause: ddl.SetDefault) -> Iterator[Refusal]:

@@ -12,13 +12,8 @@ from typing import Any, Final
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.service.schema_types import java_text
-from ticdc_bridge.service.schema_types.avro import model
-from ticdc_bridge.service.schema_types.avro.canonical import (
-    canonical_text,
-    equality_text,
-    print_plain_field,
-    unordered_text,
-)
+from ticdc_bridge.service.schema_types.avro import canonical, model
+from ticdc_bridge.service.schema_types.avro.canonical import canonical_text, equality_text, print_plain_field
 from ticdc_bridge.service.schema_types.avro.model import Enum, NamedType, Record, is_valid_default
 
 # Columns that come again: types and fields that name nothing are read and printed once and stand in many schemas.
@@ -175,7 +170,7 @@ class _Parser:
         if node is None:
             node = read()
             if model.names_nothing(node):
-                node.shared, node.unordered = canonical_text(node), unordered_text(node)
+                node.shared, node.unordered = canonical_text(node), canonical.unordered_text(node)
                 if node.unordered == node.shared:
                     node.unordered = node.shared  # one object, so that comparing them is quick
                 if len(key) <= _LONGEST:

@@ -73,9 +73,7 @@ def combinations(fields: Fields) -> list[model.Node]:
 def combine_nodes(location: model.SchemaLocation, nodes: list[model.Node]) -> model.Node:
     if not nodes:
         return model.Empty()
-    if len(nodes) > 1:
-        return model.Combined("allOf", [subschema(location, node) for node in nodes])
-    return nodes[0]
+    return model.Combined("allOf", [subschema(location, node) for node in nodes]) if len(nodes) > 1 else nodes[0]
 
 
 def counts(fields: Fields) -> dict[str, model.Number]:

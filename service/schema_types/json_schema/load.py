@@ -7,16 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ticdc_bridge.service.schema_types.java_text import Json, kind_of
-from ticdc_bridge.service.schema_types.json_schema import drafts_4_to_7, drafts_2019_2020
+from ticdc_bridge.service.schema_types.json_schema import drafts_4_to_7, drafts_2019_2020, model
 from ticdc_bridge.service.schema_types.json_schema.fields import Fields
-from ticdc_bridge.service.schema_types.json_schema.model import (
-    Document,
-    Empty,
-    InvalidSchema,
-    Never,
-    Node,
-    SchemaLocation,
-)
+from ticdc_bridge.service.schema_types.json_schema.model import Document, InvalidSchema, SchemaLocation
 from ticdc_bridge.service.schema_types.json_schema.references import Library, rebase
 
 DEFAULT_DRAFT: Final = 7
@@ -33,8 +26,7 @@ def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> SchemaLocat
     """The root's place with all below it read; `referenced`: (name, schema). Raises InvalidSchema."""
     if not isinstance(root, dict | bool):
         raise InvalidSchema(f"expected an object or boolean at the root, found {kind_of(root)}")
-    documents = [(name, with_definitions(value)) for name, value in referenced]
-    return _Loader(with_definitions(root), documents).run()
+    return _Loader(with_definitions(root), [(name, with_definitions(value)) for name, value in referenced]).run()
 
 
 def with_definitions(root: Any) -> Any:
@@ -73,9 +65,9 @@ class _Loader:
             location.node = self.read(location)
         return self.root
 
-    def read(self, location: SchemaLocation) -> Node:
+    def read(self, location: SchemaLocation) -> model.Node:
         if isinstance(location.raw, bool):
-            return Empty() if location.raw else Never()
+            return model.Empty() if location.raw else model.Never()
         assert isinstance(location.raw, dict)
         fields = Fields(location, location.raw, self.child, self.resolve)
         return drafts_2019_2020.build(fields) if location.document.modern else drafts_4_to_7.build(fields)

@@ -91,8 +91,7 @@ class Library:
         self._meta_schema = _MODERN_META_SCHEMA if root.modern else _META_SCHEMA
         for name, value in referenced:
             uri = join_uri(base, name)
-            draft = draft_of(value, root.draft)
-            document = Document(uri, value, root.modern, draft)
+            document = Document(uri, value, root.modern, draft_of(value, root.draft))
             for spelling in (name, uri, name.removeprefix("./")):
                 self.named.setdefault(spelling.removesuffix("#"), document)
 

@@ -14,7 +14,6 @@ from ticdc_bridge.service.schema_types.json_schema.compatibility import incompat
 from ticdc_bridge.service.schema_types.json_schema.load import load as load_schema
 from ticdc_bridge.service.schema_types.json_schema.model import Object, SchemaLocation
 
-_RESERVED_PREFIX: Final = "$$"
 _SHOWN_CHARACTERS: Final = 1_000_000
 
 
@@ -72,7 +71,7 @@ class JsonSchema:
     def check_fields(self) -> None:
         """Raises SchemaValidityError for a property of the outermost object that begins with `$$`."""
         node = self.root.node
-        if isinstance(node, Object) and any(name.startswith(_RESERVED_PREFIX) for name in node.properties):
+        if isinstance(node, Object) and any(name.startswith("$$") for name in node.properties):
             raise base.SchemaValidityError("#: Field names cannot start with $$ prefix")
 
     def differences(self, writer: base.Comparable, reader_word: str, writer_word: str) -> list[str]:

@@ -15,7 +15,6 @@ from ticdc_bridge.service.schema_types.json_schema import model
 from ticdc_bridge.service.schema_types.json_schema.load import load
 
 _COMBINATIONS: Final = {criterion.lower(): criterion for criterion in model.CRITERIA}
-_DEFINITIONS: Final = ("definitions", "$defs")
 _ORDER: Final = (
     "Array", "boolean", "Combined", "conditional", "const", "Empty", "enum", "Never", "Not", "null", "Numeric",
     "Object", "Ref", "Text",
@@ -60,7 +59,7 @@ def _subschema(value: Json, kind: str, steps: list[str]) -> Json:
         if step == "object":
             if not steps:
                 return value if kind == RECORD else None
-            holder = steps.pop(0) if steps[0] in _DEFINITIONS else "properties"
+            holder = steps.pop(0) if steps[0] in ("definitions", "$defs") else "properties"
             value, steps = _member(value.get(holder), steps)
             if not steps:
                 return value

@@ -233,7 +233,6 @@ def known_types() -> DeclaredNames:
 # ---- what a descriptor must not contradict
 _BITS: Final = {"int32": 31, "sint32": 31, "sfixed32": 31, "int64": 63, "sint64": 63, "sfixed64": 63}
 _UNSIGNED_BITS: Final = {"uint32": 32, "fixed32": 32, "uint64": 64, "fixed64": 64}
-_NOT_PACKED: Final = ("string", "bytes")
 
 
 def check_descriptor(file: File, dependencies: Mapping[str, File]) -> None:
@@ -306,7 +305,7 @@ def _of_field(field: Field, owner: str, scope: Scope) -> Iterator[str]:
     if type_ not in SCALARS and meant is None:
         yield _undefined(where, type_)
     packed = any(option.name == "packed" and str(option.value).lower() == "true" for option in field.options)
-    numeric = type_ in SCALARS and type_ not in _NOT_PACKED
+    numeric = type_ in SCALARS and type_ not in ("string", "bytes")
     numeric = numeric or (meant is not None and isinstance(meant.type, Enum))
     if packed and not (field.label == "repeated" and numeric):
         yield f"{where}: [packed = true] can only be specified for repeated primitive fields."

@@ -11,7 +11,6 @@ from ticdc_bridge.service.schema_types.java_text import java_number
 from ticdc_bridge.service.schema_types.protobuf import model
 from ticdc_bridge.service.schema_types.protobuf.scopes import Scope
 
-_CONFLUENT: Final = "confluent."
 _ESCAPES: Final = str.maketrans(
     {
         "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\",
@@ -32,7 +31,7 @@ class OptionPrinter:
     def written_options(self, options: Sequence[model.Option]) -> list[model.Option]:
         printable = list(options)
         if self._ignore_extensions:
-            printable = [entry for entry in printable if not entry.parenthesized or entry.name.startswith(_CONFLUENT)]
+            printable = [entry for entry in printable if not entry.parenthesized or entry.name.startswith("confluent.")]
         if self._scope is None or not printable:
             return printable
         by_name: dict[str, list[model.Option]] = {}

@@ -11,7 +11,6 @@ from ticdc_bridge.service.schema_types.protobuf import model
 from ticdc_bridge.service.schema_types.protobuf.tokens import MAX_DEPTH, TokenReader
 
 T = TypeVar("T")
-_LABELS: Final = ("optional", "required", "repeated")
 MAX_PACKAGE_NAMES: Final = 100
 
 
@@ -166,7 +165,7 @@ class _Parser(TokenReader):
         return result
 
     def field(self, start: int, word: str) -> model.Field | model.Group:
-        if word in _LABELS:
+        if word in ("optional", "required", "repeated"):
             if word == "required" and self.result.syntax == model.PROTO3:
                 self.fail("'required' label forbidden in proto3 field declarations", start)
             label: str | None = word

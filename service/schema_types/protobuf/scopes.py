@@ -81,12 +81,7 @@ class DeclaredNames:
         self._types(file.types, base, package, (), origin)
 
     def _types(
-        self,
-        types: Iterable[Message | Enum],
-        base: ScopeName,
-        package: str,
-        path: tuple[str, ...],
-        origin: Origin | None,
+        self, types: list[Message | Enum], base: ScopeName, package: str, path: tuple[str, ...], origin: Origin | None
     ) -> None:
         for type_ in types:
             position, local = base.make(type_.name), (*path, type_.name)

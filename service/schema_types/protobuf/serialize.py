@@ -16,7 +16,6 @@ from ticdc_bridge.service.schema_types.protobuf.descriptor import OPTIONS
 from ticdc_bridge.service.schema_types.protobuf.options import as_map, merge_options
 from ticdc_bridge.service.schema_types.protobuf.scopes import Scope
 
-_NAME: Final = "default"
 _TYPES: Final = descriptor_pb2.FieldDescriptorProto.Type
 _LABELS: Final = descriptor_pb2.FieldDescriptorProto.Label
 _META: Final = {
@@ -31,7 +30,7 @@ META_TAG: Final = 1088
 
 def serialize_file(file: model.File, dependencies: Container[str], scope: Scope) -> str:
     """`dependencies`: the import paths that lead somewhere. Raises ValueError for an option's unknown value."""
-    proto = descriptor_pb2.FileDescriptorProto(name=_NAME)
+    proto = descriptor_pb2.FileDescriptorProto(name="default")
     if file.syntax is not None:
         proto.syntax = file.syntax
     if file.package is not None:
@@ -70,11 +69,9 @@ def add_message(proto: Any, message: model.Message, proto3: bool, outer: Scope) 
         else:
             add_enum(proto.enum_type.add(), type_)
     for index, oneof in enumerate(message.oneofs):
-        declared = proto.oneof_decl.add(name=oneof.name)
-        declared.options.SetInParent()
+        proto.oneof_decl.add(name=oneof.name).options.SetInParent()
         for field in oneof.fields:
-            proto_field = proto.field.add(oneof_index=index)
-            set_field(proto_field, field, "optional", scope)
+            set_field(proto.field.add(oneof_index=index), field, "optional", scope)
     in_oneofs = {field.name for oneof in message.oneofs for field in oneof.fields}
     for field in message.fields:
         if field.name not in in_oneofs:

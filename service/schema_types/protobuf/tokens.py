@@ -48,8 +48,7 @@ class TokenReader:
         match = _SPACE.match(self.text, self.pos)
         self.pos = match.end() if match else self.pos
         if self.text.startswith("/", self.pos):
-            unterminated = self.text.startswith("/*", self.pos)
-            self.fail("unterminated comment" if unterminated else "unexpected '/'")
+            self.fail("unterminated comment" if self.text.startswith("/*", self.pos) else "unexpected '/'")
 
     def is_exhausted(self) -> bool:
         self.skip()
@@ -144,8 +143,7 @@ class TokenReader:
             if self.text[self.pos - 1] == "\\":
                 pieces.append(self.escape())
                 continue
-            following = self.peek()
-            if following not in "\"'":
+            if self.peek() not in "\"'":
                 return "".join(pieces)
             quote = self.take()
 

@@ -74,7 +74,6 @@ SELECT value::int FROM bridge_facts WHERE name = 'layout';
 SAVEPOINT one"""
 _LOOK: Final = """SELECT now.value::bigint, coalesce(own.value::bigint, 0)
 FROM bridge_facts now LEFT JOIN bridge_facts own ON own.name = %s WHERE now.name = 'changes'"""
-_COMMITTED: Final = "SELECT value::bigint FROM bridge_facts WHERE name = %s"
 
 
 class Postgres(Dialect):
@@ -403,7 +402,7 @@ class PostgresWrites(WriterConnection):
                     # Whoever was cut off in its COMMIT may still be at it; its row lock tells when it is done.
                     raw.execute(f"BEGIN; SET LOCAL lock_timeout = {milliseconds(until - time.monotonic())}")
                     raw.execute("SELECT value FROM bridge_facts WHERE name = 'changes' FOR UPDATE")
-                    row = raw.execute(_COMMITTED, [self._name]).fetchone()
+                    row = raw.execute("SELECT value::bigint FROM bridge_facts WHERE name = %s", [self._name]).fetchone()
                     raw.execute("ROLLBACK")
                     return row is not None and int(row[0]) == self._number
             except (psycopg.Error, sa.exc.SQLAlchemyError):

@@ -15,7 +15,7 @@ from ticdc_bridge.service.registry import compatibility, config, schemas, subjec
 from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.names import LATEST
 from ticdc_bridge.service.registry.references import UnderstoodSchema, understand
-from ticdc_bridge.service.registry.register import NeedsFullPath, RegisterOptions, lookup, register, register_plain, tag
+from ticdc_bridge.service.registry.register import NeedsFullPath, lookup, register, register_plain, tag
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.schema_types.base import TaggedEntity
 from ticdc_bridge.service.testing import running_service
@@ -156,7 +156,7 @@ def test_schemas_without_descriptor(registry: Registry) -> None:
 
 def _plainly(registry: Registry, subject: str, new: NewSchema, understood: UnderstoodSchema) -> None:
     with registry.store.write() as tx, suppress(NeedsFullPath):
-        register_plain(registry, tx, subject, new, RegisterOptions(), understood)
+        register_plain(registry, tx, subject, new, understood)
 
 
 def test_names_that_confluent_reserves(registry: Registry) -> None:
