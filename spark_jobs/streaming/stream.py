@@ -5,6 +5,8 @@ folder) or give its messages an id (Kafka). While the registry or Kafka is down 
 `patience`; then it ends, and no offset of this batch is committed.
 """
 
+from __future__ import annotations
+
 import gc
 import signal
 import sys
