@@ -33,7 +33,7 @@ sys.meta_path.insert(0, Hidden())
 for part in parts[1:2]:  # of schemas, what is heavy has a fallback
     package = importlib.import_module(f"ticdc_bridge.{part}")
     for module in pkgutil.walk_packages(package.__path__, f"ticdc_bridge.{part}."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith(("__main__", ".openlineage")):  # that needs an extra, and says so
             importlib.import_module(module.name)
 from ticdc_bridge.cli.app import load
 from ticdc_bridge.cli.command_table import COMMANDS

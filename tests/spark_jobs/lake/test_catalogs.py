@@ -15,7 +15,7 @@ from tests.support.changes import Changes
 from tests.support.dumps import write_dump
 from tests.support.hive_metastore import hive_metastore
 from tests.support.iceberg_rest import rest_catalog
-from tests.support.kafka import Broker
+from tests.support.kafka import Kafka
 from tests.support.lake_readers import iceberg_by_duckdb, iceberg_by_pyiceberg, query_duckdb
 from tests.support.processes import Job
 from tests.support.s3 import KEYS, s3_server
@@ -122,7 +122,7 @@ def test_delta_by_name(spark: SparkSession, capsys: pytest.CaptureFixture[str]) 
     assert Path(name, "_delta_log").exists()
 
 
-def _follow(kafka: Broker, folder: Path, outs: dict[str, list[str]], **environment: str) -> dict[int, str]:
+def _follow(kafka: Kafka, folder: Path, outs: dict[str, list[str]]) -> dict[int, str]:
     """Streams of one topic into each place, twice; the table then. outs: the options of a place."""
     changes, topic = Changes(partitions=1), kafka.create_topic()
     changes.ddl(folder / "ddl.jsonl")
@@ -132,7 +132,7 @@ def _follow(kafka: Broker, folder: Path, outs: dict[str, list[str]], **environme
         send(kafka, topic, changes.lot(30))
         for place, options in outs.items():
             checkpoint = ["--checkpoint", f"of {place.partition(':')[0]}"]
-            with Job([*argv, *checkpoint, "--out", place, *options], folder, **environment) as job:
+            with Job([*argv, *checkpoint, "--out", place, *options], folder) as job:
                 assert job.wait() == 0, job.log
             assert ("merged directly" in job.log) == (number > 0 and place.startswith("delta:"))
     return changes.table
@@ -149,7 +149,7 @@ def _catalog_options(**settings: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_hives_metastore(kafka: Broker, tmp_path: Path) -> None:
+def test_hives_metastore(kafka: Kafka, tmp_path: Path) -> None:
     """Delta and Iceberg in one server; Delta's later batches go without MERGE; a load and its reconcile by name."""
     warehouse = tmp_path / "warehouse"
     with hive_metastore(tmp_path / "metastore", warehouse) as url:
@@ -177,16 +177,18 @@ def _delta_rows(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_glue(kafka: Broker, tmp_path: Path) -> None:
+def test_glue(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS's catalog, and its tables in S3, by moto; Iceberg's own jar for AWS takes the place of Hadoop's driver."""
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
     with s3_server() as (url, bucket):
         options = _catalog_options(
             type="glue", glue__endpoint=url, s3__endpoint=url, s3__path_style_access="true",
             client__region=KEYS["AWS_REGION"], warehouse="s3://lake/warehouse",
         )  # fmt: skip
         options.append(f"--conf=spark.jars={jars('aws')[0]}")
-        table = _follow(kafka, tmp_path, {"iceberg:lake.shop.orders": options}, **KEYS)
-        with Job(["maintain", "--table-at", "iceberg:lake.shop.orders", *options], tmp_path, **KEYS) as job:
+        table = _follow(kafka, tmp_path, {"iceberg:lake.shop.orders": options})
+        with Job(["maintain", "--table-at", "iceberg:lake.shop.orders", *options], tmp_path) as job:
             assert job.wait() == 0, job.log
         read = {f"{of}.{name}": value for of in ("glue", "s3") for name, value in _READ.items()}
         catalog = GlueCatalog("glue", **read, **{"glue.endpoint": url, "s3.endpoint": url})

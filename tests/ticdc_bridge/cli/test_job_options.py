@@ -191,7 +191,7 @@ def test_the_lag_counts_partitions_without_rows(
     )
     running = object.__new__(stream._RunningStream)
     running._stream, running._source = what, KafkaSource(TopicChoice("t"), KafkaClient("x:1"), None)  # type: ignore[arg-type]
-    running._metrics, running.total = JobMetrics(location, "orders"), Summary()
+    running._metrics, running.total, running._lineage_run = JobMetrics(location, "orders"), Summary(), None
     newest = {0: 10, 1: 5, 2: 0}
     monkeypatch.setattr(KafkaSource, "_ends", lambda *_: newest)
     running._tell(BatchResult(Summary(messages=9), {0: 7, 1: 4}), 0, 1.0)
