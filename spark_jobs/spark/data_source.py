@@ -7,14 +7,16 @@
 For convenience: `ticdc_bridge.decode` on Spark's own sources is faster still, as the source's messages need not become
 Python's first. Options are those of `decode` (format, registry, schemas, ddl, history, table, time_zone, missing,
 types, time, on_lossy, claim_checks), and `path` (a message file or a folder of them) or `topic` with
-`kafka.bootstrap.servers` (any `kafka.NAME` is a client's setting) and `from_offset`. A Python data source has no
-metrics: what `decode` leaves out and counts are rows of the kinds `other` (a change of another table than `table`) and
-`tombstone`.
+`kafka.bootstrap.servers` (any `kafka.NAME` is a client's setting), `from_offset` and, of a stream as of Spark 4.2,
+`max_per_batch`: most messages of a micro-batch. A Python data source has no metrics: what `decode` leaves out and
+counts are rows of the kinds `other` (a change of another table than `table`) and `tombstone`.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -53,7 +55,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import TableView, table_id
 _ROWS, _RANGE = 2000, 64 << 20  # rows of an Arrow batch that are made one by one; bytes of a file's partition
 _KNOWN = (
     "format", "registry", "schemas", "ddl", "history", "table", "time_zone", "missing", "types", "time", "on_lossy",
-    "claim_checks", "craft_float", "path", "topic", "from_offset",
+    "claim_checks", "craft_float", "path", "topic", "from_offset", "max_per_batch",
 )  # fmt: skip
 _CHOICES = {
     "missing": ("null", "default"), "types": ("exact", "typed"), "time": ("text", "interval"),
@@ -99,8 +101,9 @@ class SourceOptions:
         check_choices(**{name: (self.values.get(name, choices[0]), choices) for name, choices in _CHOICES.items()})
         if ("path" in self.values) == ("topic" in self.values):
             raise SetupError("USAGE", details="ticdc: give a path (load(PATH)), or the option topic")
-        if not self.values.get("from_offset", "0").isdigit():
-            raise SetupError("USAGE", details=f"from_offset={self.values['from_offset']!r}: a number is needed")
+        for name, least in (("from_offset", 0), ("max_per_batch", 1)):
+            if name in self.values and not (self.values[name].isdigit() and int(self.values[name]) >= least):
+                raise SetupError("USAGE", details=f"{name}={self.values[name]!r}: a number is needed, at least {least}")
 
     @cached_property
     @with_parameter_names
@@ -175,6 +178,8 @@ class TicdcDataSource(DataSource):
         options = SourceOptions(self.options)
         if "topic" not in options.values:
             raise SetupError("USAGE", details="ticdc: a stream reads a topic")
+        if "max_per_batch" in options.values and _LIMITS is None:
+            raise SetupError("USAGE", details="max_per_batch: Spark has limits for a Python source as of 4.2")
         return _StreamReader(options, schema)
 
 
@@ -245,19 +250,41 @@ class _Reader(_PartitionDecoder, DataSourceReader):
         return self._partitions or [FilePartition("/dev/null")]  # Spark needs one
 
 
-class _StreamReader(_PartitionDecoder, DataSourceStreamReader):
+_LIMITS: Any = find_spec("pyspark.sql.streaming.datasource") and import_module("pyspark.sql.streaming.datasource")
+_AvailableNow: Any = _LIMITS.SupportsTriggerAvailableNow if _LIMITS else object
+
+
+class _StreamReader(_PartitionDecoder, DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]  # as of Spark 4.2
     """An offset is {partition: the offset that comes next}."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
         self._asked = options
+        self._last: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, int]:
         first = int(self._asked.values.get("from_offset", "0"))
         return {str(p): max(low, min(first, high)) for p, (low, high) in self._asked.extents().items()}
 
-    def latestOffset(self) -> dict[str, int]:
-        return {str(p): high for p, (_, high) in self._asked.extents().items()}
+    def getDefaultReadLimit(self) -> Any:
+        most = self._asked.values.get("max_per_batch")
+        return _LIMITS.ReadAllAvailable() if most is None else _LIMITS.ReadMaxRows(int(most))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._last = self.latestOffset()
+
+    def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:
+        """limit: ReadMaxRows: so many messages, of each partition the same part of those that wait."""
+        ends = self._last or {str(p): high for p, (_, high) in self._asked.extents().items()}
+        most = getattr(limit, "max_rows", None)
+        waiting = {p: max(0, high - (start or {}).get(p, 0)) for p, high in ends.items()}
+        if most is None or start is None or (total := sum(waiting.values())) <= most:
+            return ends
+        parts = {p: count * most // total for p, count in waiting.items()}
+        rest = most - sum(parts.values())
+        for partition in sorted(waiting, key=lambda p: parts[p] - waiting[p])[:rest]:
+            parts[partition] += 1
+        return {p: start.get(p, 0) + part for p, part in parts.items()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """SetupError STOPPED where messages between the offsets are gone: nothing is skipped."""

@@ -107,6 +107,12 @@ def test_wrong_options_say_what_to_do(session: SparkSession) -> None:
     ):
         with pytest.raises(PySparkException, match=reported):
             session.read.format("ticdc").options(**options).load().collect()
+    limited = session.readStream.format("ticdc").options(format="avro", schemas=str(AVRO.meta_file), topic="t")
+    with pytest.raises(PySparkException, match="at least 1"):
+        limited.option("max_per_batch", "0").load()
+    query = limited.option("max_per_batch", "9").load().writeStream.format("noop")
+    with pytest.raises(PySparkException, match="limits for a Python source"):
+        query.option("checkpointLocation", "limited").start().processAllAvailable()
 
 
 @pytest.mark.slow

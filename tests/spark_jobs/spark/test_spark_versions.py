@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import core_paths
+from tests.support.changes import Changes
 from tests.support.golden import ROOT
+from tests.support.kafka import Kafka
+from tests.support.streams import send
 from tests.support.toolchains import ToolchainMissing, python_packages
 from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
 from ticdc_bridge.spark_jobs.runtime.spark_version import OLDEST, TRIED, major_minor
@@ -27,13 +30,18 @@ def _packages(name: str) -> str:
         pytest.skip(f"{name}: {missing}")
 
 
-def _run(folder: Path, packages: list[str], *arguments: str) -> list[str]:
-    """What the core paths print with these folders of packages before our own."""
+def _environment(packages: list[str]) -> dict[str, str]:
+    """With these folders of packages before our own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     environment |= {"PYTHONPATH": os.pathsep.join([*packages, str(ROOT)]), "PYSPARK_PYTHON": sys.executable,
                     "JAVA_HOME": str(spark_java_home())}  # fmt: skip
+    return environment
+
+
+def _run(folder: Path, packages: list[str], *arguments: str) -> list[str]:
+    """What the core paths print."""
     command = [sys.executable, "-m", "tests.support.core_paths", str(folder), *arguments]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, env=_environment(packages), cwd=folder, capture_output=True, text=True, timeout=600)
     output = [line for line in done.stdout.splitlines() if line.startswith(("Spark ", *_PATHS))]
     assert done.returncode == 0, "\n".join([*output, done.stderr[-3000:]])
     return output
@@ -60,3 +68,32 @@ def test_spark_connect(tmp_path: Path) -> None:
     reported = _run(tmp_path, [_packages("connect")], "connect")
     assert reported[0].endswith(", pyspark.sql.connect.session")
     assert reported[1:] == [f"{name} ok" for name in _PATHS]
+
+
+_LIMITED = """
+import sys
+from ticdc_bridge import datasource, spark_session
+spark = spark_session("limited", master="local[1]")
+datasource.register(spark)
+options = {"format": "open", "ddl": "ddl.jsonl", "table": "shop.orders", "topic": sys.argv[1], "max_per_batch": "4",
+           "kafka.bootstrap.servers": sys.argv[2]}
+stream = spark.readStream.format("ticdc").options(**options).load().writeStream
+stream = stream.foreachBatch(lambda batch, number: print("batch", number, batch.count(), flush=True))
+stream.option("checkpointLocation", "checkpoint").trigger(availableNow=True).start().awaitTermination()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_limits_of_a_stream(kafka: Kafka, tmp_path: Path) -> None:
+    """As of Spark 4.2: what waits in two partitions comes in micro-batches of at most so many messages."""
+    changes, topic = Changes(partitions=2), kafka.create_topic(partitions=2)
+    changes.ddl(tmp_path / "ddl.jsonl")
+    send(kafka, topic, changes.lot(17))
+    command = [sys.executable, "-c", _LIMITED, topic, kafka.bootstrap_servers]
+    packages = [_packages(f"pyspark-{TRIED[-1]}")]
+    done = subprocess.run(
+        command, env=_environment(packages), cwd=tmp_path, capture_output=True, text=True, timeout=500
+    )
+    counts = [int(line.split()[2]) for line in done.stdout.splitlines() if line.startswith("batch ")]
+    assert counts == [4, 4, 4, 4, 3], done.stderr[-3000:]  # with two watermarks
