@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.ddl.parser.lexer import LexicalMode, Token, tokens
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.inputs.sql_files import pieces
 from ticdc_bridge.schemas.model.errors import DdlError
-from ticdc_bridge.service.ddl_check.table_changes import CLAUSES, describe_statement
+from ticdc_bridge.service.ddl_check.table_changes import CLAUSES, describe_statement, masking_note
 
 _SESSION_SCOPES: Final = ("", "SESSION", "LOCAL")
 _ON: Final = {"1": True, "ON": True, "TRUE": True, "0": False, "OFF": False, "FALSE": False}
@@ -334,11 +334,12 @@ def _unsent_reason(statement: ddl.Statement) -> str:
         case ddl.CreateRelation(kind="sequence") | ddl.DropTables(kind="sequence"):
             return "Sequences do not reach a changefeed"
         case ddl.NoRowEffect():
-            return f"{statement.what} does not reach a changefeed"
+            return f"{statement.what} does not reach a changefeed{masking_note(statement.what)}"
         case ddl.CreateTable(temporary="local") | ddl.DropTables(temporary="local"):
             return "A temporary table is the session's own: no changefeed sees it"
         case ddl.AlterTable() if statement.clauses and all(
-            isinstance(c, ddl.NoColumnEffect) and c.what in _NOT_SENT for c in statement.clauses
+            isinstance(c, ddl.NoColumnEffect) and (c.what in _NOT_SENT or c.what.endswith("MASKING POLICY"))
+            for c in statement.clauses
         ):
             return "Nothing of it reaches a changefeed, and no column changes"
     return ""

@@ -272,8 +272,14 @@ CLAUSES: Final[dict[type, Callable[[Any], str]]] = {
     ddl.RenameTo: lambda c: f"rename the table to {name(c.new)}", ddl.SetOptions: _options,
     ddl.ConvertTo: lambda c: f"convert all text to character set {c.charset or 'DEFAULT'} {c.collate}".rstrip(),
     ddl.ExchangePartition: lambda c: f"exchange a partition's rows with those of {name(c.table)}",
-    ddl.NoColumnEffect: lambda c: f"{c.what} (no column changes)",
+    ddl.NoColumnEffect: lambda c: f"{c.what} (no column changes){masking_note(c.what)}",
 }  # fmt: skip
+
+
+def masking_note(what: str) -> str:
+    """What a changefeed makes of a MASKING POLICY; "" for a statement or clause of another kind."""
+    note = ". It masks queries alone: the changefeed sends clear values (for the lake: --mask)"
+    return note if what.endswith("MASKING POLICY") and not what.startswith("DROP") else ""
 
 
 def describe_statement(statement: ddl.Statement) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,13 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.io.archive_files import archive_files
-from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, KafkaClient, check_different, table_location_of
+from ticdc_bridge.spark_jobs.io.locations import (
+    TABLE_PREFIXES,
+    KafkaClient,
+    TableLocation,
+    check_different,
+    table_location_of,
+)
 from ticdc_bridge.spark_jobs.io.storage_sink import schema_files
 from ticdc_bridge.spark_jobs.pipeline import arguments
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
@@ -37,6 +44,8 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, TableView, ta
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from ticdc_bridge.cli.jobs.decode import Decode
     from ticdc_bridge.cli.jobs.encode import Encode
     from ticdc_bridge.cli.jobs.merge import Merge
@@ -210,6 +219,24 @@ def spark_settings(args: SparkConf, used: bool, *locations: str | None) -> Spark
             raise SetupError("USAGE", details="--reader-features full goes with delta:PATH, written by delta-spark")
         settings = settings.over(FULL)
     return replace(settings, locations=tuple(filter(None, locations)))
+
+
+def tables_at(args: SparkConf, texts: Sequence[str], engine: str) -> tuple[SparkSession, dict[str, TableLocation]]:
+    """The session, and the places of --table-at, at each of which there is a table. SetupError USAGE."""
+    from ticdc_bridge.spark_jobs.lake import tables
+
+    locations = dict[str, TableLocation]()
+    for text in texts:
+        if (location := table_location_of(text)) is None:
+            raise SetupError("USAGE", details=f"--table-at {text}: write delta:PATH or iceberg:CATALOG.DB.TABLE")
+        tables.check_engine(engine, location.format)  # before Spark starts
+        locations[text] = location
+    formats = sorted({location.format for location in locations.values()})
+    spark = tables.session(spark_settings(args, True, *locations), formats, by=engine)
+    for text, location in locations.items():
+        if not tables.engine_of(spark, engine, location.format)(spark, location.name).exists():
+            raise SetupError("USAGE", details=f"--table-at {text}: there is no table")
+    return spark, locations
 
 
 def offset(text: str) -> int:

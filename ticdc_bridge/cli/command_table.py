@@ -60,6 +60,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         ),
         Command("at", JOBS, "jobs.at:At", "show how to read lake tables as they were at one time"),
         Command("maintain", JOBS, "jobs.maintain:Maintain", "compact lake tables and remove old versions"),
+        Command("erase", JOBS, "jobs.erase:Erase", "remove the rows of one key from lake tables"),
     ),
     "Set up and try": (
         Command("demo", JOBS, "jobs.demo:Demo", "run everything on this machine with sample TiCDC messages"),

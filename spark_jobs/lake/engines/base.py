@@ -140,6 +140,9 @@ class LakeTable(Protocol):
         """frame: rows that are the same each time they are read (spark_sql.keep_rows)."""
 
     # ---- upkeep
+    def purge(self) -> None:
+        """Writes files anew that have rows which are gone."""
+
     def compact(self) -> None:
         """Small files become larger ones; rows stay as they are."""
 

@@ -229,6 +229,9 @@ class Deltalake:
             merger = merger.when_matched_update(values, upsert.update)
             merger.when_not_matched_insert(values, upsert.insert).execute()
 
+    def purge(self) -> None:
+        """No file has such rows."""
+
     def compact(self) -> None:
         self._table().optimize.compact()
 

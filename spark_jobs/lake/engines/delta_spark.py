@@ -215,6 +215,9 @@ class SparkDelta(SqlTable):
             return False
         return True
 
+    def purge(self) -> None:
+        self.spark.sql(f"REORG TABLE {self._sql_name} APPLY (PURGE)")
+
     def compact(self) -> None:
         self.spark.sql(f"OPTIMIZE {self._sql_name}")
 

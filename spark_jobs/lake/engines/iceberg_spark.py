@@ -209,6 +209,9 @@ class SparkIceberg(SqlTable):
         writer = frame.writeTo(self._sql_name).option("mergeSchema", "true").option("check-ordering", "false")
         writer.options(**options).append()
 
+    def purge(self) -> None:
+        self._call("rewrite_data_files", ", options => map('delete-file-threshold', '1')")
+
     def compact(self) -> None:
         self._call("rewrite_data_files")
 

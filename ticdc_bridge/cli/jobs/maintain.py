@@ -28,30 +28,18 @@ class Maintain(SparkConf):
     engine: str = engines("Library that changes the table, as for merge.")
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import seconds, spark_settings
-        from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
-        from ticdc_bridge.spark_jobs.lake import tables
+        from ticdc_bridge.cli.codec_arguments import seconds, tables_at
         from ticdc_bridge.spark_jobs.lake.upkeep import maintain
         from ticdc_bridge.spark_jobs.pipeline.progress import print_lines, report_slow_steps
         from ticdc_bridge.spark_jobs.spark.session import running_tasks
 
-        locations = dict[str, TableLocation]()
-        for text in self.table_at:
-            if (location := table_location_of(text)) is None:
-                raise SetupError("USAGE", details=f"--table-at {text}: write delta:PATH or iceberg:CATALOG.DB.TABLE")
-            tables.check_engine(self.engine, location.format)  # before Spark starts
-            locations[text] = location
         keep, days = seconds(self.keep, "--keep"), None
         if self.keep_changes is not None:
             days = ceil(seconds(self.keep_changes, "--keep-changes") / _DAY)
         if keep < _DAY or (days is not None and days * _DAY < keep):
             details = "--keep is at least 1d, --keep-changes at least as long: else a repeated change could come twice"
             raise SetupError("USAGE", details=details)
-        formats = sorted({location.format for location in locations.values()})
-        spark = tables.session(spark_settings(self, True, *locations), formats, by=self.engine)
-        for text, location in locations.items():
-            if not tables.engine_of(spark, self.engine, location.format)(spark, location.name).exists():
-                raise SetupError("USAGE", details=f"--table-at {text}: there is no table")
+        spark, locations = tables_at(self, self.table_at, self.engine)
         for text, location in locations.items():
             with report_slow_steps(f"maintain: {text}", 10, lambda: running_tasks(spark)):
                 print_lines(f"maintain: {text}", maintain(spark, self.engine, location, ceil(keep / 3600), days))
