@@ -79,6 +79,9 @@ def table_location_of(target: str) -> TableLocation | None:
         raise SetupError("USAGE", details=f"{_TABLE_NAMES[location.format]} is missing")
     if location.format == "iceberg":
         split_table_name(location.name)
+    elif "`" in location.name and "/" not in location.name:
+        details = f"{target}: write delta:CATALOG.SCHEMA.TABLE without backquotes, or the path of a folder (./…)"
+        raise SetupError("USAGE", details=details)
     return location
 
 

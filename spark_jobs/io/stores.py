@@ -218,11 +218,19 @@ def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings
     submitted: the JVM runs already, and its jars are the user's. SetupError JAR_MISSING.
     """
     brought = settings.artifacts or settings.conf.get("spark.jars") or os.environ.get("BRIDGE_JARS")
+    own = stores_of(settings.locations)
     for store in stores_of([*settings.locations, *settings.conf.values()]):
         defaults = dict(spark_config(store))
         if store.jars and not submitted:
             files = {text.rpartition("/")[2] for text in settings.conf.get("spark.jars", "").split(",")}
-            defaults["spark.jars"] = ",".join(map(str, jars(store.jars, settings.artifacts | files)))
+            found = jars(store.jars, brought_files := settings.artifacts | files)
+            if not found and store in own and not any(name.startswith("hadoop-aws") for name in brought_files):
+                details = (
+                    f"{store.schemes[0]}:// places need Hadoop's driver, which Iceberg's jar for AWS has not: bring it"
+                    " (--packages …,org.apache.hadoop:hadoop-aws:VERSION), or have the checkpoint elsewhere"
+                )
+                raise SetupError("JAR_MISSING", details=details)
+            defaults["spark.jars"] = ",".join(map(str, found))
         elif store.package and not (submitted or brought):
             hadoop = [path.stem.rpartition("-")[2] for path in ivy_jar().parent.glob("hadoop-client-api-*.jar")]
             package = store.package.replace("VERSION", (*hadoop, "VERSION")[0])

@@ -13,7 +13,7 @@ from ticdc_bridge.schemas.model.names import quote_ansi, quote_name
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, is_catalog_name, split_table_name, table_location_of
 from ticdc_bridge.spark_jobs.lake import changelog, commit_summary, row_versions, tables
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, LakeTable, TableColumn
-from ticdc_bridge.spark_jobs.lake.engines.delta_files import absolute_path, sql_name
+from ticdc_bridge.spark_jobs.lake.engines.delta_files import sql_name
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
@@ -71,7 +71,7 @@ class Reading(NamedTuple):
 
     table: DB.TABLE, or its location's last part. commit_ts: up to where it has TiDB's changes, if that is known;
     exactly: how near that is to the time asked for. version: None: the newest. columns: name and type of each then.
-    where: SQL of its rows, by the engine's name; {} for all.
+    where: SQL of its rows, by the engine's name; {} for all. folder: where a Delta table's files are.
     """
 
     table: str
@@ -81,18 +81,22 @@ class Reading(NamedTuple):
     version: int | None
     columns: Sequence[tuple[str, str]]
     where: dict[str, str]
+    folder: str
 
     def sql(self) -> dict[str, str]:
-        """The query by the engine's name. Trino is taken to have Delta tables in a catalog `delta`, by TiDB's names."""
+        """The query by the engine's name. Trino is taken to have Delta tables in a catalog `delta`, by the names that
+        they have in another catalog, or by TiDB's.
+        """
         name, as_of = self.location.name, {k: "" if self.version is None else f" {v}" for k, v in _AS_OF.items()}
-        if self.location.format == "iceberg" or is_catalog_name(name):
+        if self.location.format == "iceberg":
             parts = split_table_name(name)
             ansi = ".".join(map(quote_ansi, parts))
             names = dict.fromkeys(_AS_OF, ansi) | {"spark": ".".join(map(quote_name, parts))}
         else:
-            path = sql_literal(absolute_path(name).replace("s3a://", "s3://"))
+            path = sql_literal(self.folder.removeprefix("file:").replace("s3a://", "s3://"))
             argument, as_of["duckdb"] = "" if self.version is None else f", version => {self.version}", ""
-            trino = ".".join(map(quote_ansi, ("delta", *self.table.split(".", 1))))
+            names_there = name.split(".")[1:] if is_catalog_name(name) else self.table.split(".", 1)
+            trino = ".".join(map(quote_ansi, ("delta", *names_there)))
             names = {"spark": sql_name(name), "duckdb": f"delta_scan({path}{argument})", "trino": trino}
         where = {engine: f" WHERE {text}" for engine, text in self.where.items()}
         return {e: f"SELECT * FROM {names[e]}{as_of[e].format(self.version)}{where.get(e, '')}" for e in _AS_OF}
@@ -115,8 +119,9 @@ def read_points(spark: SparkSession, location: TableLocation, commit_ts: int | N
     for row in rows.where(F.col("resolved_ts") == resolved).orderBy("table").collect():
         at = table_location_of(row["location"])
         assert at is not None
-        columns = tables.engine_of(spark, AUTO, at.format)(spark, at.name).read_at(row["version"]).dtypes
-        found.append(Reading(row["table"], at, resolved, "to the resolved ts", row["version"], columns, {}))
+        table = tables.engine_of(spark, AUTO, at.format)(spark, at.name)
+        columns, version = table.read_at(row["version"]).dtypes, row["version"]
+        found.append(Reading(row["table"], at, resolved, "to the resolved ts", version, columns, {}, _folder_of(table)))
     return found
 
 
@@ -133,7 +138,7 @@ def read_commits(spark: SparkSession, location: TableLocation, commit_ts: int | 
     names, name = {column for column, _ in columns}, location.name.rstrip("/").rpartition("/")[2].rpartition(".")[2]
     if row_versions.MESSAGE in names or changelog.CHANGE in names:
         where = _rows_until(commit_ts, row_versions.MESSAGE in names)
-        return Reading(name, location, commit_ts, "to the row", None, columns, where)
+        return Reading(name, location, commit_ts, "to the row", None, columns, where, _folder_of(lake_table))
     commits = [commit for commit in lake_table.commits() if commit_summary.COMMIT_TS in commit.facts]
     newest = [int(commit.facts[commit_summary.COMMIT_TS]) for commit in commits]
     # A late change may be in a newer commit: all up to the one that is taken have to be old enough.
@@ -147,7 +152,12 @@ def read_commits(spark: SparkSession, location: TableLocation, commit_ts: int | 
     frame = lake_table.read_at(version := commits[last + 1].version)
     if commit_ts is not None and not frame.where(F.col(COMMIT_TS) > commit_ts).isEmpty():
         raise SetupError("STOPPED", where=str(location), details=f"version {version} has rows of a later load")
-    return Reading(name, location, max(newest[last + 1 :]), exactly, version, frame.dtypes, {})
+    at_ts = max(newest[last + 1 :])
+    return Reading(name, location, at_ts, exactly, version, frame.dtypes, {}, _folder_of(lake_table))
+
+
+def _folder_of(table: LakeTable) -> str:
+    return table.folder() if table.location.startswith("delta:") else ""
 
 
 def _rows_until(commit_ts: int | None, are_versions: bool) -> dict[str, str]:

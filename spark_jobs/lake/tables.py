@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
-from ticdc_bridge.spark_jobs.io.locations import TableLocation
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, is_catalog_name
 from ticdc_bridge.spark_jobs.io.stores import spark_settings_of
 from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files, iceberg_append
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES, Engine, engine, types_error
@@ -139,6 +139,8 @@ def append(frame: DataFrame, location: TableLocation, once: tuple[str, int] | No
         writer = writer.options(**delta_features.properties_for(spark, path, names))
     else:
         have = delta_files.read(spark, path).schema
+        if is_catalog_name(path) and (other := delta_features.other_type(have, frame.schema)):  # Spark would cast it
+            raise types_error(f"delta:{path}", other)
         delta_files.allow_ntz(spark, path, [frame.schema.simpleString()], [have.simpleString()])
         delta_features.need_for_rows(spark, path, delta_files.sql_name(path), have, frame.schema)
     try:

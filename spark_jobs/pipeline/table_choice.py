@@ -140,7 +140,9 @@ def location_by_rule(rule: str, id_: TableId) -> str:
             details = f"--out {rule}: {name!r} can't be a name there: give table {id_} a place of its own (--file)"
             raise SetupError("USAGE", details=details)
     names = {"schema": _path_name(id_.db), "table": _path_name(id_.table)}
-    return _FIELDS.sub(lambda match: names[match[1]], rule)
+    location = _FIELDS.sub(lambda match: names[match[1]], rule)
+    is_folder = not catalog and is_catalog_name(location.removeprefix("delta:"))
+    return location.replace("delta:", "delta:./", 1) if is_folder else location
 
 
 def _path_name(name: str) -> str:

@@ -25,7 +25,7 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.reasons import counted
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.spark_jobs.io.locations import table_location_of
+from ticdc_bridge.spark_jobs.io.locations import is_catalog_name, table_location_of
 from ticdc_bridge.spark_jobs.lake.column_history import load_again, schema_changes
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, RenameChain
@@ -420,8 +420,9 @@ def _created_ts(task: TableTask, after: int) -> int:
 def _may_exist(location: str) -> bool:
     """True if a table can be at a place; looked up where that costs nothing."""
     table = table_location_of(location)
-    is_folder = table is not None and table.format == "delta" and "://" not in table.name
-    return table is None or not is_folder or Path(table.name, "_delta_log").exists()
+    if table is None or table.format != "delta" or "://" in table.name or is_catalog_name(table.name):
+        return True
+    return Path(table.name, "_delta_log").exists()
 
 
 def _run_together(

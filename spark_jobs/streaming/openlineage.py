@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
 import attr
 from openlineage.client import OpenLineageClient, set_producer
@@ -23,7 +24,6 @@ from openlineage.client.generated.column_lineage_dataset import (
     InputField,
     Transformation,
 )
-from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
 from openlineage.client.generated.error_message_run import ErrorMessageRunFacet
 from openlineage.client.generated.job_type_job import JobTypeJobFacet
 from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
@@ -31,20 +31,33 @@ from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, Sche
 from openlineage.client.uuid import generate_new_uuid
 from pyspark.sql import SparkSession
 
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.credentials import mask_credentials
+from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import lake_location
 from ticdc_bridge.spark_jobs.lake import tables
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes
-from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.table_columns import PRIVATE
+from ticdc_bridge.spark_jobs.spark.errors import shorten_message
 from ticdc_bridge.spark_jobs.streaming.stages import BatchResult
 
 _PRODUCER = "https://github.com/ticdc-bridge/ticdc-bridge"
+_PATIENCE = 10.0
+"""Seconds for events that still wait at the end."""
+
+
+class _KnownTable(NamedTuple):
+    """namespace, name: of the dataset. private: columns that are masked."""
+
+    namespace: str
+    name: str
+    private: Mapping[str, str]
 
 
 @attr.define
 class MicroBatchRunFacet(RunFacet):
-    """What a micro-batch read. statements: DDL between its changes, or before them since the batch before."""
+    """What a micro-batch read. statements: DDL of its tables between its changes, or since the run's batch before."""
 
     number: int
     messages: int
@@ -60,7 +73,9 @@ class MicroBatchRunFacet(RunFacet):
 
 @dataclass
 class LineageRun:
-    """A context: START at its begin, COMPLETE at its end, or FAIL. servers: of Kafka."""
+    """A context: START at its begin, COMPLETE at its end, or FAIL. servers: of Kafka. What can't be sent is a warning:
+    the rows are written.
+    """
 
     namespace: str
     name: str
@@ -68,41 +83,76 @@ class LineageRun:
     client: OpenLineageClient = field(default_factory=OpenLineageClient)
     run_id: str = field(default_factory=lambda: str(generate_new_uuid()))
     _newest_ts: int = -1
+    _known: dict[str, _KnownTable] = field(default_factory=dict)
 
     def __enter__(self) -> LineageRun:
         set_producer(_PRODUCER)
-        self._send(RunState.START, {})
+        with _as_warning():
+            self._send(RunState.START, {})
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        facets: dict[str, RunFacet] = {"errorMessage": ErrorMessageRunFacet(str(error), "Python")} if error else {}
-        self._send(RunState.FAIL if error else RunState.COMPLETE, facets)
-        self.client.close()
+        with _as_warning():
+            # Any other text may have a value of a row.
+            text = f"{error.code}: {error.detail}" if isinstance(error, BridgeError) else type(error).__name__
+            message = ErrorMessageRunFacet(mask_credentials(text)[:1000], "Python")
+            self._send(RunState.FAIL if error else RunState.COMPLETE, {"errorMessage": message} if error else {})
+        with _as_warning():
+            self.client.close(_PATIENCE)
 
     def send_batch(self, spark: SparkSession, engine: str, number: int, outcome: BatchResult) -> None:
         """RUNNING, with the topics and tables of a micro-batch. engine: of spark_jobs.lake.engines.base.ENGINES."""
-        summary, of_topics = outcome.summary, dict[TableId, list[InputDataset]]()
-        namespace = f"kafka://{self.servers.split(',')[0]}"
-        topics = {name: InputDataset(namespace, name) for name in sorted({u[0] for u in summary.used if u[0]})}
-        for topic, db, name, *_ in summary.used:
-            if topic is not None and topics[topic] not in of_topics.setdefault(TableId(db, name).folded, []):
-                of_topics[TableId(db, name).folded].append(topics[topic])
-        facet = MicroBatchRunFacet(number, summary.messages, summary.errors.total())
+        with _as_warning():
+            summary, of_topics = outcome.summary, dict[TableId, list[InputDataset]]()
+            server = self.servers.split(",")[0].rpartition("://")[2].rpartition("@")[2].strip()
+            topics = {t: InputDataset(f"kafka://{server}", t) for t in sorted({u[0] for u in summary.used if u[0]})}
+            for topic, db, name, *_ in summary.used:
+                if topic is not None and topics[topic] not in of_topics.setdefault(TableId(db, name).folded, []):
+                    of_topics[TableId(db, name).folded].append(topics[topic])
+            outputs, statements = list[OutputDataset](), dict[DdlText, None]()
+            for table in outcome.written:
+                steps = schema_changes(table.statements, table.id)
+                times = {step.commit_ts for step in steps}
+                statements |= {s: None for s in table.statements if s.commit_ts in times}
+                for place in dict.fromkeys(filter(None, table.locations)):
+                    keys = table.keys if place == table.locations[0] else None
+                    outputs += self._datasets_of(spark, engine, place, steps, keys, of_topics.get(table.id.folded, []))
+            facet = self._facet_of(number, outcome, statements)
+            self._send(RunState.RUNNING, {"ticdcBridge_microBatch": facet}, list(topics.values()), outputs)
+
+    def _facet_of(self, number: int, outcome: BatchResult, statements: Iterable[DdlText]) -> MicroBatchRunFacet:
+        facet = MicroBatchRunFacet(number, outcome.summary.messages, outcome.summary.errors.total())
         if outcome.commit_ts is not None:
             oldest, newest = outcome.commit_ts
             first = min(oldest, self._newest_ts + 1) if self._newest_ts >= 0 else oldest
-            ddl = {s: None for table in outcome.written for s in table.statements if first <= s.commit_ts <= newest}
+            ddl = [s for s in statements if first <= s.commit_ts <= newest]
             facet.oldestCommitTs, facet.newestCommitTs = str(oldest), str(newest)
             facet.statements = [{"commitTs": str(s.commit_ts), "database": s.db, "query": s.query} for s in ddl]
             self._newest_ts = max(self._newest_ts, newest)
-        outputs = list[OutputDataset]()
-        for table in outcome.written:
-            steps = schema_changes(table.statements, table.id)
-            for location in map(lake_location, filter(None, table.locations)):
-                lake_table = tables.engine_of(spark, engine, location.format)(spark, location.name)
-                if lake_table.exists():
-                    outputs.append(_dataset_of(lake_table, steps, table.keys, of_topics.get(table.id.folded, [])))
-        self._send(RunState.RUNNING, {"ticdcBridge_microBatch": facet}, list(topics.values()), outputs)
+        return facet
+
+    def _datasets_of(
+        self, spark: SparkSession, engine: str, place: str, steps: Sequence[SchemaChange], keys: int | None,
+        topics: Sequence[InputDataset],
+    ) -> Iterator[OutputDataset]:  # fmt: skip
+        """The table of a place; none where it is not there yet. keys: that were written; None: it is not known."""
+        location = lake_location(place)
+        lake_table = tables.engine_of(spark, engine, location.format)(spark, location.name)
+        if place not in self._known:
+            if not lake_table.exists():
+                return
+            private = json.loads(lake_table.properties().get(PRIVATE, "{}"))
+            self._known[place] = _KnownTable(*_dataset_name(lake_table.folder()), private)
+        namespace, name, private = self._known[place]
+        columns = lake_table.read().schema.fields
+        facets: dict[str, DatasetFacet] = {
+            "schema": SchemaDatasetFacet([SchemaDatasetFacetFields(c.name, c.dataType.simpleString()) for c in columns])
+        }
+        if topics:
+            facets["columnLineage"] = _column_lineage([c.name for c in columns], steps, private, topics)
+        statistics = OutputStatisticsOutputDatasetFacet(keys)
+        of_output = {} if keys is None else {"outputStatistics": statistics}
+        yield OutputDataset(namespace, name, facets=facets, outputFacets={**of_output})
 
     def _send(
         self, state: RunState, facets: dict[str, RunFacet], inputs: Sequence[InputDataset] = (),
@@ -110,41 +160,45 @@ class LineageRun:
     ) -> None:  # fmt: skip
         of_job: dict[str, JobFacet] = {"jobType": JobTypeJobFacet("STREAMING", "TICDC_BRIDGE", "JOB")}
         event = RunEvent(
-            eventTime=datetime.now(UTC).isoformat(), run=Run(self.run_id, facets), eventType=state,
+            eventTime=datetime.now(UTC).isoformat(), run=Run(self.run_id, {**facets}), eventType=state,
             job=Job(self.namespace, self.name, of_job), inputs=[*inputs], outputs=[*outputs], producer=_PRODUCER,
         )  # fmt: skip
-        try:
-            self.client.emit(event)
-        except Exception as error:  # of any transport: the rows are written, and lineage does not end the job
-            text = " ".join(str(error).split())[:300]
-            print(f"warning: an event of OpenLineage was not sent: {type(error).__name__}: {text}", file=sys.stderr)
+        self.client.emit(event)
 
 
-def _dataset_of(
-    lake_table: LakeTable, steps: Sequence[SchemaChange], keys: int, topics: Sequence[InputDataset]
-) -> OutputDataset:
-    columns, private = lake_table.read().schema.fields, json.loads(lake_table.properties().get(PRIVATE, "{}"))
-    fields = [SchemaDatasetFacetFields(c.name, c.dataType.simpleString()) for c in columns]
-    facets: dict[str, DatasetFacet] = {"schema": SchemaDatasetFacet(fields)}
-    sources = dict[str, Fields]()
-    known = next((step.after for step in reversed(steps) if step.after is not None), None)
+@contextmanager
+def _as_warning() -> Iterator[None]:
+    """Around what goes into an event: Spark, catalogs and transports raise errors of their own."""
+    try:
+        yield
+    except Exception as error:
+        text = mask_credentials(f"{type(error).__name__}: {shorten_message(error)[:300]}")
+        print(f"warning: an event of OpenLineage was not sent: {text}", file=sys.stderr)
+
+
+def _dataset_name(folder: str) -> tuple[str, str]:
+    """Namespace and name. folder: a path, or a URL, whose name and password are left out."""
+    scheme, _, rest = folder.rpartition("://")
+    if scheme in ("", "file"):
+        return "file", folder.removeprefix("file://").removeprefix("file:").rstrip("/")
+    authority, _, path = rest.partition("/")
+    if ":" in authority.rpartition("@")[0]:
+        authority = authority.rpartition("@")[2]
+    is_store = scheme != "hdfs"
+    return f"{scheme.replace('s3a', 's3')}://{authority}", ("" if is_store else "/") + path.rstrip("/")
+
+
+def _column_lineage(
+    columns: Sequence[str], steps: Sequence[SchemaChange], private: Mapping[str, str], topics: Sequence[InputDataset]
+) -> ColumnLineageDatasetFacet:
+    known, sources = next((s.after for s in reversed(steps) if s.after is not None), None), dict[str, Fields]()
     for column in columns:
-        if known is None or column.name in known.by_name:
-            method = private.get(column.name.lower())
-            how = Transformation("DIRECT", "TRANSFORMATION" if method else "IDENTITY", masking=method is not None)
-            names = [*_names_over_time(column.name, steps)]
-            of_topics = [InputField(t.namespace, t.name, name, [how]) for t in topics for name in names]
-            sources[column.name] = Fields(of_topics)
-    if topics:
-        facets["columnLineage"] = ColumnLineageDatasetFacet(sources)
-    if (version := lake_table.version()) is not None:
-        facets["version"] = DatasetVersionDatasetFacet(str(version))
-    url = urlsplit(lake_table.folder())
-    is_here = url.scheme in ("", "file")
-    namespace = "file" if is_here else f"{url.scheme.replace('s3a', 's3')}://{url.netloc}"
-    path = url.path if is_here or not url.netloc else url.path.lstrip("/")
-    statistics = {"outputStatistics": OutputStatisticsOutputDatasetFacet(keys)}
-    return OutputDataset(namespace, path, facets=facets, outputFacets={**statistics})
+        if known is None or column in known.by_name:
+            is_masked = column.lower() in private
+            how = Transformation("DIRECT", "TRANSFORMATION" if is_masked else "IDENTITY", masking=is_masked)
+            names = [*_names_over_time(column, steps)]
+            sources[column] = Fields([InputField(t.namespace, t.name, n, [how]) for t in topics for n in names])
+    return ColumnLineageDatasetFacet(sources)
 
 
 def _names_over_time(name: str, steps: Sequence[SchemaChange]) -> Iterator[str]:

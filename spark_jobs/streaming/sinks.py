@@ -11,7 +11,13 @@ from ticdc_bridge.clients.kafka import TopicChoice, largest_messages, partition_
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.plain.writer import json_line, plain_error
 from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink
-from ticdc_bridge.spark_jobs.io.locations import KafkaClient, TableLocation, table_location_of, topic_of_location
+from ticdc_bridge.spark_jobs.io.locations import (
+    KafkaClient,
+    TableLocation,
+    is_catalog_name,
+    table_location_of,
+    topic_of_location,
+)
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter, message_line, message_of_row, parse_line
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake import tables
@@ -296,7 +302,8 @@ def session_of(job: Job, settings: SparkSettings, out: str, dead: str | None) ->
     formats = sorted({location.format for location in (*written, *([letters] if letters else []))})
     spark = tables.session(settings, formats, by=by, shared=is_rule(out))
     for location, engine in (*((location, job.merge or AUTO) for location in written), (letters, AUTO)):
-        if location is not None and (job.merge is not None or location.format == "iceberg"):
+        by_name = location is not None and (location.format == "iceberg" or is_catalog_name(location.name))
+        if location is not None and (job.merge is not None or by_name):
             # Refuses a location that it can't write to.
             tables.engine_of(spark, engine, location.format)(spark, location.name)
     return spark

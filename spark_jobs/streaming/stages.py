@@ -31,8 +31,8 @@ from ticdc_bridge.spark_jobs.streaming.pieces import Form, PieceBatches, error_o
 
 
 class WrittenTable(NamedTuple):
-    """A table of TiDB that a micro-batch merged. locations: its places in the lake. statements: its history. keys: that
-    were written.
+    """A table of TiDB that a micro-batch merged. locations: of the current table, the changelog and the versions, where
+    it has them. statements: its history, and others'. keys: that were written.
     """
 
     id: TableId

@@ -24,6 +24,7 @@ from ticdc_bridge.clients.http import stop_requested
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.extras import missing_package
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.event import ms_to_tso
 from ticdc_bridge.schemas.model.table import TableId
@@ -106,11 +107,12 @@ def run_stream(stream: StreamJob) -> int:
     source = KafkaSource(topics, stream.kafka, checkpoint)
     _wait_for_kafka(stream, source)
     source.check()
+    begin_run = _lineage_run(stream)
     spark = session_of(stream.job, stream.spark, stream.out, stream.dead)
     refuse_connect(spark)
     if spark.conf.get(_VECTORS, None) is None:
         spark.conf.set(_VECTORS, "false")
-    with _lineage_run(stream) as lineage_run:
+    with begin_run as lineage_run:
         running = _RunningStream(stream, source, spark, checkpoint, metrics, lineage_run)
         running.run_until_stopped()
     print_summary(stream.command, running.total, stream.table, stream.as_json)
@@ -123,12 +125,15 @@ def run_stream(stream: StreamJob) -> int:
 def _lineage_run(stream: StreamJob) -> AbstractContextManager[LineageRun | None]:
     if stream.openlineage is None:
         return nullcontext()
+    servers = stream.kafka.settings()["bootstrap.servers"]
     try:
         from ticdc_bridge.spark_jobs.streaming.openlineage import LineageRun
-    except ModuleNotFoundError as error:
-        details = f"--openlineage: {missing_package(error, 'openlineage')}"
+
+        return LineageRun(stream.openlineage, stream.job_name, servers)
+    except Exception as error:  # its client raises what it likes of its own configuration
+        text = missing_package(error, "openlineage") if isinstance(error, ImportError) else None
+        details = f"--openlineage: {text or mask_credentials(f'its client: {error}')}"
         raise SetupError("USAGE", details=details) from error
-    return LineageRun(stream.openlineage, stream.job_name, stream.kafka.settings()["bootstrap.servers"])
 
 
 def refuse_connect(spark: SparkSession) -> None:

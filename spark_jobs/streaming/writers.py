@@ -174,4 +174,5 @@ class ManyTablesWriter:
 
 
 def _written(task: TableTask, keys: int) -> WrittenTable:
-    return WrittenTable(task.id, (task.location, task.changelog, task.versions), task.statements, keys)
+    current = None if task.location in (task.changelog, task.versions) else task.location
+    return WrittenTable(task.id, (current, task.changelog, task.versions), task.statements, keys)

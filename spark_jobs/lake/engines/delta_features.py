@@ -87,6 +87,19 @@ def need_for_rows(spark: SparkSession, path: str, sql_name: str, have: StructTyp
             need_for_type(spark, path, sql_name, ".".join(name), *texts)
 
 
+def other_type(have: StructType, rows: StructType) -> str | None:
+    """What is said of a column whose type in the rows the table's can neither be nor become; None: there is none."""
+    known = {name: kind.simpleString() for name, kind in _fields(have) if kind.typeName() != "struct"}
+    for name, kind in _fields(rows):
+        old, new = known.get(name), kind.simpleString()
+        if old is None or old == new:
+            continue
+        are_alike = (old in _INTEGERS) == (new in _INTEGERS)
+        if not (are_alike and (widens(old, new) or widens(new, old))):
+            return f"{'.'.join(name)} is {old} there, and {new} in the rows"
+    return None
+
+
 def need_for_type(spark: SparkSession, path: str, sql_name: str, name: str, have: str, kind: str) -> None:
     """Type widening, where a column's new type needs it."""
     if widens(have, kind):

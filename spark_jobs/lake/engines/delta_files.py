@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -49,6 +50,9 @@ def read(spark: SparkSession, path: str) -> DataFrame:
 def create_schema(spark: SparkSession, path: str) -> None:
     """Before a table is made: the schema of its name, where that is not there."""
     if is_catalog_name(path):
+        if path.startswith("spark_catalog.") and not re.fullmatch(r"\w+\.\w+\.\w+", path, re.ASCII):
+            details = "spark_catalog takes names of letters, digits and _ alone: give the table a place of its own"
+            raise SetupError("STOPPED", where=f"delta:{path}", details=details)  # Delta would write its folder first
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {sql_name(path).rpartition('.')[0]}")
 
 

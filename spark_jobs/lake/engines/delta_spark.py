@@ -25,6 +25,7 @@ _MANY, _merged = 20, Counter[str]()
 _CHECKS_RETENTION = "spark.databricks.delta.retentionDurationCheck.enabled"
 _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _SETTINGS = "{0}=CLASS; a folder is written with a slash: ./{1}"
+_OF_CATALOG = re.compile(r"\[(EXPECT_TABLE_NOT_VIEW|TABLE_OR_VIEW_ALREADY_EXISTS|INVALID_SCHEMA_OR_RELATION_NAME)\b")
 _REFUSED = re.compile(r"DELTA_(?:UNSUPPORTED_DROP|VIOLATE|NOT_NULL|CANNOT_MODIFY|CONSTRAINT|GENERATED)\w+")
 
 
@@ -35,6 +36,9 @@ def _error_of(table: Any, error: Exception) -> SetupError | None:
     if "DELTA_CANNOT_CREATE_LOG_PATH" in str(error):
         details = f"{table.location}: no folder can be made there: a file is above it, or it can't be written"
         return SetupError("USAGE", details=details)
+    if match := _OF_CATALOG.search(str(error)):
+        details = f"the catalog refuses it ({match[1]}): choose another name, or mend what it has there"
+        return SetupError("STOPPED", where=table.location, details=details)
     if (match := _REFUSED.search(str(error))) is None:
         return None
     details = f"Delta refuses it ({match[0]}): change the table's layout or rules, or load it into a new place"
@@ -50,7 +54,8 @@ class SparkDelta(SqlTable):
 
     def __post_init__(self) -> None:
         if is_catalog_name(self.path):
-            self._check_catalog(self.location, self.path.split(".")[0], _SETTINGS.format("{0}", self.path))
+            settings = _SETTINGS.format("{0}", self.path)
+            self._check_catalog(self.location, self.path.split(".")[0], settings, is_others=True)
 
     @property
     def location(self) -> str:
@@ -88,11 +93,7 @@ class SparkDelta(SqlTable):
         return kind
 
     def prepare(self) -> dict[str, str]:
-        details = self._details()
-        if details["format"] != "delta":
-            why = f"the catalog has a table of {details['format']} there: choose another name"
-            raise SetupError("STOPPED", where=self.location, details=why)
-        return dict(details["properties"])
+        return dict(self._details(to_change=True)["properties"])
 
     def read(self) -> DataFrame:
         return delta_files.read(self.spark, self.path)
@@ -133,7 +134,7 @@ class SparkDelta(SqlTable):
         clusters: list[str] = []
         names = delta_features.field_names(frame.schema)
         if self.exists():  # its layout stays
-            details = self._details()
+            details = self._details(to_change=True)
             if partitions := [name for name in details["partitionColumns"] if name in frame.columns]:
                 writer = writer.partitionBy(*partitions)
             clusters = [name for name in details.get("clusteringColumns") or () if name in frame.columns]
@@ -230,5 +231,9 @@ class SparkDelta(SqlTable):
         ):
             self.spark.sql(f"VACUUM {self._sql_name} RETAIN {keep_hours} HOURS")
 
-    def _details(self) -> dict[str, Any]:
-        return self.spark.sql(f"DESCRIBE DETAIL {self._sql_name}").collect()[0].asDict()
+    def _details(self, to_change: bool = False) -> dict[str, Any]:
+        details: dict[str, Any] = self.spark.sql(f"DESCRIBE DETAIL {self._sql_name}").collect()[0].asDict()
+        if to_change and details["format"] != "delta":
+            why = f"the catalog has a table of {details['format']} there: choose another name"
+            raise SetupError("STOPPED", where=self.location, details=why)
+        return details

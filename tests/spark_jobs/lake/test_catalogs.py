@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.spark_jobs.lake.test_merge_iceberg import TABLE, merge_into, new_catalog
-from tests.spark_jobs.lake.test_merge_schema_changes import merge
+from tests.spark_jobs.lake.test_merge_schema_changes import merge, messages
 from tests.support.changes import Changes
 from tests.support.dumps import write_dump
 from tests.support.hive_metastore import hive_metastore
@@ -20,7 +21,14 @@ from tests.support.lake_readers import iceberg_by_duckdb, iceberg_by_pyiceberg, 
 from tests.support.processes import Job
 from tests.support.s3 import KEYS, s3_server
 from tests.support.streams import send
+from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge.cli import main
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.io.locations import TableLocation
+from ticdc_bridge.spark_jobs.lake import tables
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
+from ticdc_bridge.spark_jobs.pipeline.table_choice import location_by_rule
 from ticdc_bridge.spark_jobs.runtime.jars import jars
 
 if TYPE_CHECKING:
@@ -120,6 +128,50 @@ def test_delta_by_name(spark: SparkSession, capsys: pytest.CaptureFixture[str]) 
     assert "deltalake writes only to folders" in capsys.readouterr().err
     assert merge(ddl, changes, f"./{name}", ()) == 0
     assert Path(name, "_delta_log").exists()
+
+
+def test_rows_of_other_types_by_name(spark: SparkSession) -> None:
+    """Spark would cast them; by a path Delta refuses them. Those that widen the table, or fit into it, are taken."""
+    spark.sql("CREATE SCHEMA IF NOT EXISTS spark_catalog.by_name")
+    for number, (have, rows, kept) in enumerate(_TYPES):
+        places = [
+            TableLocation("delta", f"types{number}"),
+            TableLocation("delta", f"spark_catalog.by_name.types{number}"),
+        ]
+        for place in places:
+            tables.append(spark.sql(f"SELECT {have} AS c"), place, None)
+            with nullcontext() if kept else pytest.raises(SetupError, match="STOPPED"):
+                tables.append(spark.sql(f"SELECT {rows} AS c"), place, ("bridge", 1))
+        by_path, by_name = (tables.engine_of(spark, AUTO)(spark, place.name).read() for place in places)
+        assert sorted(map(str, by_path.collect())) == sorted(map(str, by_name.collect())), (have, rows)
+        assert by_path.schema == by_name.schema
+
+
+_TYPES = [
+    ("1", "'007'", False), ("'a'", "X'ff'", False), ("1D", "1", False), ("1L", "CAST(1 AS DECIMAL(20,0))", False),
+    ("named_struct('a', 1)", "named_struct('a', 'x')", False), ("1", "1L", True), ("1L", "1", True),
+    ("CAST(1 AS DECIMAL(5,2))", "CAST(1 AS DECIMAL(9,2))", True), ("named_struct('a', 1)", "named_struct('b', 1)", True),
+]  # fmt: skip
+
+
+def test_many_tables_by_name(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """A statement without rows is followed; a name that the catalog has not is refused before anything is written."""
+    ddl = [(1, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))"), (20, "ALTER TABLE t ADD w INT")]
+    made = messages(ddl, [{"commit_ts": 10, "after": {"id": "1", "v": "a"}}])
+    Path("first").write_text(Path("ddl").read_text().splitlines(keepends=True)[0])
+    argv = ["merge", "--format", "open", "--tables", "d.*", "--out", "delta:spark_catalog.{schema}_many.{table}"]
+    assert main([*argv, "--ddl", "first", "--in", written(made)]) == 0
+    assert main([*argv, "--ddl", "ddl", "--in", written([])]) == 0
+    assert spark.table("spark_catalog.d_many.t").columns[:3] == ["id", "v", "w"]
+    odd = [(1, "CREATE TABLE `t-1` (id INT PRIMARY KEY)")]
+    made = messages(odd, [{"commit_ts": 10, "table": "t-1", "after": {"id": "1"}}])
+    capsys.readouterr()
+    assert main([*argv, "--ddl", "ddl", "--in", written(made)]) == 2
+    assert "takes names of letters, digits and _ alone" in capsys.readouterr().err
+    for place, reported in (("nowhere.a.b", "knows no catalog nowhere"), ("c.`my db`.t", "without backquotes")):
+        assert main(["decode", "--format", "open", "--in", written(made), "--out", f"delta:{place}"]) == 2
+        assert reported in capsys.readouterr().err
+    assert location_by_rule("delta:{table}", TableId("d", "a.b.c")) == "delta:./a.b.c"
 
 
 def _follow(kafka: Kafka, folder: Path, outs: dict[str, list[str]]) -> dict[int, str]:

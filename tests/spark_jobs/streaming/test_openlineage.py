@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from referencing import Registry, Resource
 
@@ -18,6 +19,7 @@ from tests.support.golden import GOLDEN, ROOT
 from tests.support.kafka import Kafka
 from tests.support.streams import send
 from ticdc_bridge.cli import main
+from ticdc_bridge.spark_jobs.streaming.openlineage import LineageRun, _dataset_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +60,7 @@ def _check(document: Any, url: str) -> None:
 def test_columns_of_a_renamed_and_a_masked_one(kafka: Kafka, sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Both names of a column are its sources, a masked one is said to be, DDL comes with the changes after it."""
     ddl = [(5, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), w VARCHAR(9))"),
+           (12, "CREATE TABLE salaries (id INT PRIMARY KEY)"),
            (15, "ALTER TABLE t RENAME COLUMN v TO vv")]  # fmt: skip
     rows: list[dict[str, Any]] = [
         {"commit_ts": 10, "after": {"id": "1", "v": "a", "w": "x"}},
@@ -76,7 +79,7 @@ def test_columns_of_a_renamed_and_a_masked_one(kafka: Kafka, sent: Path, capsys:
     assert [(entry["namespace"], entry["name"]) for entry in batch["inputs"]] == [(broker, topic)]
     facet = batch["run"]["facets"]["ticdcBridge_microBatch"]
     assert (facet["messages"], facet["failed"], facet["oldestCommitTs"], facet["newestCommitTs"]) == (2, 0, "10", "20")
-    assert [statement["query"] for statement in facet["statements"]] == [ddl[1][1]]
+    assert [statement["query"] for statement in facet["statements"]] == [ddl[2][1]]
     current, log = batch["outputs"]
     assert (current["namespace"], current["name"]) == ("file", str(Path("t").absolute()))
     assert log["name"] == str(Path("log").absolute())
@@ -101,7 +104,7 @@ def test_columns_of_a_renamed_and_a_masked_one(kafka: Kafka, sent: Path, capsys:
 
 @pytest.mark.slow
 def test_many_tables(kafka: Kafka, sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each with its own topic, by Spark's MERGE and directly; the job ends well where no event can be sent."""
+    """Each with its own topic, by Spark's MERGE and directly."""
     feed = Feed(kafka, "delta:lake/{schema}/{table}", "--reader-features", "full", "--openlineage", "lakes")
     for number in range(2):
         feed.send(9)
@@ -116,10 +119,44 @@ def test_many_tables(kafka: Kafka, sent: Path, capsys: pytest.CaptureFixture[str
                 feed.topics[name]
             }
             assert entry["outputFacets"]["outputStatistics"]["rowCount"] > 0
+
+
+def test_what_can_not_be_sent(
+    kafka: Kafka, sent: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rows are written, once: no catalog, and no transport, ends the job. One that is configured wrongly does."""
+    feed = Feed(kafka, "delta:lake/{schema}/{table}", "--openlineage", "lakes")
+    feed.send(9)
+    monkeypatch.setattr(LineageRun, "_datasets_of", _fail)
+    assert feed.merge() == 0
+    assert "OpenLineage was not sent: OSError: at http://u:***@h" in capsys.readouterr().err
+    assert [event["eventType"] for event in _take(sent)] == ["START", "COMPLETE"]
     Path("events").mkdir()
     feed.send(9)
     assert feed.merge() == 0
-    assert "warning: an event of OpenLineage was not sent" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("warning: an event of OpenLineage was not sent") == 3
+    for name, changes in feed.tables.items():
+        rows = DeltaTable(f"lake/shop/{name}").to_pyarrow_table().to_pylist()
+        assert {row["id"]: str(row["total"]) for row in rows} == changes.table
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "nosuch")
+    assert feed.merge() == 2
+    assert "error USAGE: --openlineage: its client" in capsys.readouterr().err
+
+
+def _fail(*_: object) -> Any:
+    raise OSError("at http://u:secret@h")
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("/lake/a#b/t?/", ("file", "/lake/a#b/t?")), ("file:/lake/t", ("file", "/lake/t")),
+        ("s3a://KEY:SECRET@bucket/lake/t", ("s3://bucket", "lake/t")), ("hdfs://h:8020/lake", ("hdfs://h:8020", "/lake")),
+        ("abfs://c@a.dfs.core.windows.net/t", ("abfs://c@a.dfs.core.windows.net", "t")),
+    ],
+)  # fmt: skip
+def test_names_of_datasets(folder: str, name: tuple[str, str]) -> None:
+    assert _dataset_name(folder) == name
 
 
 def test_the_extra_is_not_installed(

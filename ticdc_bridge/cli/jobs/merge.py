@@ -106,8 +106,8 @@ class Merge(job_options.TableSelection, job_options.PrivacyOptions, job_options.
         if self.order == "offset" and (self.versions or any(entry.versions for entry in self.outputs)):
             details = "--versions needs the changes' commit_ts: it can't be given with --order offset"
             raise SetupError("USAGE", details=details)
-        if self.openlineage and not self.stream:
-            raise SetupError("USAGE", details="--openlineage goes with --stream")
+        if self.openlineage is not None and not (self.openlineage.strip() and self.stream):
+            raise SetupError("USAGE", details="--openlineage NAMESPACE goes with --stream")
         self._check_consistent(outputs)
         self.out = next(iter(outputs.values()))
         chosen = choose_tables(self)
