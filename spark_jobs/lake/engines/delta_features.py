@@ -92,10 +92,9 @@ def other_type(have: StructType, rows: StructType) -> str | None:
     known = {name: kind.simpleString() for name, kind in _fields(have) if kind.typeName() != "struct"}
     for name, kind in _fields(rows):
         old, new = known.get(name), kind.simpleString()
-        if old is None or old == new:
+        if old in (None, new):
             continue
-        are_alike = (old in _INTEGERS) == (new in _INTEGERS)
-        if not (are_alike and (widens(old, new) or widens(new, old))):
+        if (old in _INTEGERS) != (new in _INTEGERS) or not widens(str(old), new):
             return f"{'.'.join(name)} is {old} there, and {new} in the rows"
     return None
 

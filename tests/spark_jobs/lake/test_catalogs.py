@@ -131,7 +131,7 @@ def test_delta_by_name(spark: SparkSession, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_rows_of_other_types_by_name(spark: SparkSession) -> None:
-    """Spark would cast them; by a path Delta refuses them. Those that widen the table, or fit into it, are taken."""
+    """Spark would cast them; by a path Delta refuses them. Those that widen the table are taken."""
     spark.sql("CREATE SCHEMA IF NOT EXISTS spark_catalog.by_name")
     for number, (have, rows, kept) in enumerate(_TYPES):
         places = [
@@ -140,7 +140,7 @@ def test_rows_of_other_types_by_name(spark: SparkSession) -> None:
         ]
         for place in places:
             tables.append(spark.sql(f"SELECT {have} AS c"), place, None)
-            with nullcontext() if kept else pytest.raises(SetupError, match="STOPPED"):
+            with nullcontext() if kept else pytest.raises(SetupError, match="fit together"):
                 tables.append(spark.sql(f"SELECT {rows} AS c"), place, ("bridge", 1))
         by_path, by_name = (tables.engine_of(spark, AUTO)(spark, place.name).read() for place in places)
         assert sorted(map(str, by_path.collect())) == sorted(map(str, by_name.collect())), (have, rows)
@@ -149,8 +149,9 @@ def test_rows_of_other_types_by_name(spark: SparkSession) -> None:
 
 _TYPES = [
     ("1", "'007'", False), ("'a'", "X'ff'", False), ("1D", "1", False), ("1L", "CAST(1 AS DECIMAL(20,0))", False),
-    ("named_struct('a', 1)", "named_struct('a', 'x')", False), ("1", "1L", True), ("1L", "1", True),
-    ("CAST(1 AS DECIMAL(5,2))", "CAST(1 AS DECIMAL(9,2))", True), ("named_struct('a', 1)", "named_struct('b', 1)", True),
+    ("named_struct('a', 1)", "named_struct('a', 'x')", False), ("1", "1L", True), ("1L", "1", False),
+    ("CAST(1 AS DECIMAL(5,2))", "CAST(1 AS DECIMAL(9,2))", True),
+    ("named_struct('a', 1)", "named_struct('b', 1)", True),
 ]  # fmt: skip
 
 
@@ -162,7 +163,7 @@ def test_many_tables_by_name(spark: SparkSession, capsys: pytest.CaptureFixture[
     argv = ["merge", "--format", "open", "--tables", "d.*", "--out", "delta:spark_catalog.{schema}_many.{table}"]
     assert main([*argv, "--ddl", "first", "--in", written(made)]) == 0
     assert main([*argv, "--ddl", "ddl", "--in", written([])]) == 0
-    assert spark.table("spark_catalog.d_many.t").columns[:3] == ["id", "v", "w"]
+    assert "w" in spark.table("spark_catalog.d_many.t").columns
     odd = [(1, "CREATE TABLE `t-1` (id INT PRIMARY KEY)")]
     made = messages(odd, [{"commit_ts": 10, "table": "t-1", "after": {"id": "1"}}])
     capsys.readouterr()
