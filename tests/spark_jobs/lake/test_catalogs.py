@@ -102,6 +102,7 @@ def test_a_catalog_that_spark_does_not_know(spark: SparkSession, capsys: pytest.
     assert "does not write Iceberg tables" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_delta_by_name(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """Created with its schema, followed through DDL, joined and read as it was; deleted keys beside it by name."""
     name = "spark_catalog.by_name.t"
@@ -130,6 +131,7 @@ def test_delta_by_name(spark: SparkSession, capsys: pytest.CaptureFixture[str]) 
     assert Path(name, "_delta_log").exists()
 
 
+@pytest.mark.slow
 def test_rows_of_other_types_by_name(spark: SparkSession) -> None:
     """Spark would cast them; by a path Delta refuses them. Those that widen the table are taken."""
     spark.sql("CREATE SCHEMA IF NOT EXISTS spark_catalog.by_name")

@@ -55,7 +55,7 @@ def _merge(places: list[str], *more: str) -> list[str]:
     return places
 
 
-@pytest.fixture(params=["delta", pytest.param("iceberg", marks=pytest.mark.slow)])
+@pytest.fixture(params=["delta", "iceberg"])
 def places(spark: SparkSession, request: pytest.FixtureRequest) -> Any:
     """A current table, a changelog and row versions, whose rows that are gone stay in files until these are written."""
     conf = dict(FULL)
@@ -73,6 +73,7 @@ def places(spark: SparkSession, request: pytest.FixtureRequest) -> Any:
         spark.conf.unset(name)
 
 
+@pytest.mark.slow
 def test_a_key_is_gone(spark: SparkSession, places: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Also from changes to another key, and from the files of the newest version; the others' rows stay."""
     _merge(places)

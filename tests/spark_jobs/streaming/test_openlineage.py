@@ -121,6 +121,7 @@ def test_many_tables(kafka: Kafka, sent: Path, capsys: pytest.CaptureFixture[str
             assert entry["outputFacets"]["outputStatistics"]["rowCount"] > 0
 
 
+@pytest.mark.slow
 def test_what_can_not_be_sent(
     kafka: Kafka, sent: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
