@@ -1,7 +1,7 @@
 """`erase`: the rows of one key leave tables of the lake, and the files of their newest version."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -12,6 +12,7 @@ from ticdc_bridge.spark_jobs.io.locations import TableLocation
 from ticdc_bridge.spark_jobs.lake import changelog, tables
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.table_columns import PRIVATE
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, RESERVED_NAMES
 from ticdc_bridge.spark_jobs.pipeline.private_columns import HMAC, ColumnMask, PrivateColumns
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.spark.errors import is_conflict
@@ -50,6 +51,18 @@ def erase(spark: SparkSession, engine: str, location: TableLocation, key: Mappin
                 if not (left and is_conflict(error)):
                     raise
         yield Erased(table.location, rows, table.version())
+
+
+def check_key(spark: SparkSession, engine: str, location: TableLocation, columns: Collection[str]) -> None:
+    """SetupError USAGE for columns that are not the key, where the table's deleted keys say what that is."""
+    deleted = tables.engine_of(spark, engine, location.format)(spark, location.tombstones.name)
+    if deleted.exists():
+        key = {name.lower() for name in deleted.read().columns if name not in RESERVED_NAMES} - {COMMIT_TS}
+        if key != {name.lower() for name in columns}:
+            details = (
+                f"--key: the key of {location} is {', '.join(sorted(key))}: give each of these, and no other column"
+            )
+            raise SetupError("USAGE", details=details)
 
 
 def _condition(table: LakeTable, key: Mapping[str, str]) -> str:

@@ -30,12 +30,14 @@ class Erase(SparkConf):
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import tables_at
-        from ticdc_bridge.spark_jobs.lake.erasure import erase
+        from ticdc_bridge.spark_jobs.lake.erasure import check_key, erase
 
         key = {column.strip(): value for column, equals, value in (text.partition("=") for text in self.key) if equals}
         if len(key) != len(self.key):
             raise SetupError("USAGE", details="--key COLUMN=VALUE: each names another column, and its value")
         spark, locations = tables_at(self, self.table_at, self.engine)
+        for location in locations.values():
+            check_key(spark, self.engine, location, key)
         rows = 0
         for location in locations.values():
             for erased in erase(spark, self.engine, location, key):
