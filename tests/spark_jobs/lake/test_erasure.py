@@ -96,8 +96,8 @@ def test_a_key_is_gone(spark: SparkSession, places: list[str], capsys: pytest.Ca
     assert _erase(capsys, places[:1], *deleted) == (0, {places[0]: 0, f"{places[0]}__tombstones": 1})
     assert _erase(capsys, places[:1], *deleted)[0] == 1
     for keys, reported in (
-        (["id=x", "k=a"], "has bigint"), (["id=1"], "is id, k: give each"), (["id=1", "k=a", "v=x"], "is id, k: give each"),
-        (["id"], "COLUMN=VALUE"),
+        (["id=x", "k=a"], "has bigint"), (["id"], "COLUMN=VALUE"),
+        (["id=1"], "is id, k: give each"), (["id=1", "k=a", "v=x"], "is id, k: give each"),
     ):  # fmt: skip
         assert main(["erase", "--table-at", places[0], *(word for key in keys for word in ("--key", key))]) == 2
         assert reported in capsys.readouterr().err
