@@ -1,7 +1,7 @@
 """`erase`: the rows of one key leave tables of the lake, and the files of their newest version."""
 
-import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -11,15 +11,13 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.io.locations import TableLocation
 from ticdc_bridge.spark_jobs.lake import changelog, tables
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
-from ticdc_bridge.spark_jobs.lake.table_columns import PRIVATE
+from ticdc_bridge.spark_jobs.lake.table_columns import private_of
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, RESERVED_NAMES
-from ticdc_bridge.spark_jobs.pipeline.private_columns import HMAC, ColumnMask, PrivateColumns
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
+from ticdc_bridge.spark_jobs.pipeline.private_columns import HMAC, ColumnMask, read_key
 from ticdc_bridge.spark_jobs.spark.errors import is_conflict
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 _TRIES = 10
-"""A stream may commit to the table meanwhile."""
 
 
 class Erased(NamedTuple):
@@ -40,17 +38,20 @@ def erase(spark: SparkSession, engine: str, location: TableLocation, key: Mappin
         if place is not location and not table.exists():
             continue
         where = _condition(table, key)
-        for left in reversed(range(_TRIES)):
-            try:
-                rows = table.read().where(where).count()
-                if rows:
-                    table.delete(where)
-                    table.purge()
-                break
-            except Exception as error:
-                if not (left and is_conflict(error)):
-                    raise
+        if rows := table.read().where(where).count():
+            _commit(partial(table.delete, where))
+        _commit(table.purge)  # an earlier run may have ended before it
         yield Erased(table.location, rows, table.version())
+
+
+def _commit(change: Callable[[], None]) -> None:
+    """Makes a change, again where a stream commits to the table meanwhile."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return change()
+        except Exception as error:
+            if not (left and is_conflict(error)):
+                raise
 
 
 def check_key(spark: SparkSession, engine: str, location: TableLocation, columns: Collection[str]) -> None:
@@ -67,7 +68,7 @@ def check_key(spark: SparkSession, engine: str, location: TableLocation, columns
 
 def _condition(table: LakeTable, key: Mapping[str, str]) -> str:
     """SQL of the key's rows; of a changelog also of changes from it to another key."""
-    frame, private = table.read(), json.loads(table.properties().get(PRIVATE, "{}"))
+    frame, private = table.read(), private_of(table.properties())
     types = {name.lower(): (name, kind) for name, kind in frame.dtypes}
     terms, before = list[str](), list[str]()
     for column, given in key.items():
@@ -75,8 +76,7 @@ def _condition(table: LakeTable, key: Mapping[str, str]) -> str:
             raise SetupError("USAGE", details=f"--key {column}: {table.location} has no such column")
         (name, kind), value = types[column.lower()], given
         if method := private.get(column.lower()):
-            secret = PrivateColumns.of((), [f"{name}={HMAC}"], TableChoice(), ()).key
-            mask = ColumnMask(methods={name: HMAC}, key=secret)
+            mask = ColumnMask(methods={name: HMAC}, key=read_key())
             if mask.facts[name] != method:
                 details = f"{table.location} has it by {method.split()[0]}, or by another BRIDGE_MASK_KEY"
                 raise SetupError("USAGE", details=f"--key {column}: {details}")

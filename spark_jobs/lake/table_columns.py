@@ -46,7 +46,7 @@ _ZONE = "bridge.time_zone"
 _RENAMED, NAME = "bridge.renamed", "bridge.name"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
-PRIVATE = "bridge.private"
+_PRIVATE = "bridge.private"
 """Table property: the private columns that it had at any time and what was done with them, as JSON."""
 _BETWEEN = "_bridge_renamed_"
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -155,7 +155,7 @@ class TableColumns:
             raise self.stopped(details)
         columns = [self._lake_column(c) for c in table.columns if not c.virtual]
         properties = {"bridge.table": str(self.settings.id), **_properties_of(self.settings, table, steps)}
-        properties |= {PRIVATE: json.dumps(self.settings.private)} if self.settings.private else {}
+        properties |= {_PRIVATE: json.dumps(self.settings.private)} if self.settings.private else {}
         self.lake_table.create([*columns, *self.kind.metadata], properties, *self._layout(table))
         return -1
 
@@ -209,9 +209,9 @@ class TableColumns:
         self._record_key(table, key)
         if steps and APPLIED not in properties and applied == 0 == steps[-1].commit_ts:
             self.lake_table.set_properties({APPLIED: "0"})
-        private = self.settings.private and {**_private_of(properties), **self.settings.private}
-        wanted |= {PRIVATE: json.dumps(private)} if private else {}
-        for name in (NAME, _ZONE, PRIVATE):
+        private = self.settings.private and {**private_of(properties), **self.settings.private}
+        wanted |= {_PRIVATE: json.dumps(private)} if private else {}
+        for name in (NAME, _ZONE, _PRIVATE):
             if name in wanted and properties.get(name) != wanted[name]:
                 self.lake_table.set_properties({name: wanted[name]})
         return max(forgotten)
@@ -499,7 +499,7 @@ def find_lag(
     for name, value in ({ORDER: None} | _properties_of(settings, table, steps)).items():
         if ({TYPES: "exact"} | dict(properties)).get(name) != value:
             return f"its property {name} is not {value} yet"
-    new_private = settings.private.items() - _private_of(properties).items()
+    new_private = settings.private.items() - private_of(properties).items()
     if new_private or _other_private(settings, table, properties, columns):
         return "its private columns are not those yet"
     wanted = {c.name: (json_type(c, settings.types), _comment(c)) for c in table.columns if not c.virtual}
@@ -522,8 +522,9 @@ def _properties_of(settings: TableSettings, table: Table, steps: Sequence[Schema
     return properties | ({ORDER: "offset"} if settings.by_offset else {})
 
 
-def _private_of(properties: Mapping[str, str]) -> dict[str, str]:
-    private: dict[str, str] = json.loads(properties.get(PRIVATE, "{}"))
+def private_of(properties: Mapping[str, str]) -> dict[str, str]:
+    """What was done with a table's private columns, by their names in small letters."""
+    private: dict[str, str] = json.loads(properties.get(_PRIVATE, "{}"))
     return private
 
 
@@ -531,7 +532,7 @@ def _other_private(
     settings: TableSettings, table: Table, properties: Mapping[str, str], have: Iterable[str]
 ) -> list[str]:
     """Columns of the table of the lake that were made by another mask than that of now. have: the columns there."""
-    made, now = _private_of(properties), settings.private
+    made, now = private_of(properties), settings.private
     there = {name.lower() for name in have} | made.keys()
     names = {column.name.lower() for column in table.columns} | now.keys()
     return sorted(name for name in names & there if made.get(name) != now.get(name))

@@ -122,20 +122,15 @@ class PrivateColumns:
         """exclude: patterns; mask: PATTERN=METHOD; of `tables`, beside what `outputs` have. SetupError USAGE."""
         rules = [ColumnRule(output.tables, *pair) for output in outputs for pair in output.private]
         rules += [ColumnRule(tables, *pair) for pair in rule_pairs(exclude, mask)]
-        key = os.environ.get(_KEY, "").encode()
-        if len(key) < _LEAST_KEY and any(rule.method == HMAC for rule in rules):
-            details = f"--mask {HMAC}: set {_KEY} to a secret of at least {_LEAST_KEY} bytes, the same for all jobs"
-            raise SetupError("USAGE", details=details)
-        return cls(rules, key)
+        return cls(rules, read_key(is_needed=any(rule.method == HMAC for rule in rules)))
 
     @property
     def digest(self) -> str:
         """Of the rules and the key; "": there are none."""
-        return (
-            ""
-            if not self.rules
-            else hashlib.sha256(repr((self.rules, hashlib.sha256(self.key).hexdigest())).encode()).hexdigest()[:12]
-        )
+        if not self.rules:
+            return ""
+        of_key = hashlib.sha256(self.key).hexdigest()
+        return hashlib.sha256(repr((self.rules, of_key)).encode()).hexdigest()[:12]
 
     def of_table(self, ids: Iterable[TableId]) -> ColumnMask:
         """ids: the names that the table had."""
@@ -147,6 +142,15 @@ class PrivateColumns:
 
 
 NOT_PRIVATE: Final = PrivateColumns()
+
+
+def read_key(is_needed: bool = True) -> bytes:
+    """The key of hmac, from the environment. SetupError USAGE for one that is too short, where it is needed."""
+    key = os.environ.get(_KEY, "").encode()
+    if is_needed and len(key) < _LEAST_KEY:
+        details = f"--mask {HMAC}: set {_KEY} to a secret of at least {_LEAST_KEY} bytes, the same for all jobs"
+        raise SetupError("USAGE", details=details)
+    return key
 
 
 def rule_pairs(exclude: Iterable[str], mask: Iterable[str]) -> tuple[tuple[str, str], ...]:
