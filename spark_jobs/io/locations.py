@@ -92,6 +92,11 @@ def lake_location(target: str) -> TableLocation:
     return location
 
 
+def without_file_scheme(location: str) -> str:
+    """file:/x and file:///x as the path that they are; any other location as it is."""
+    return re.sub(r"\Afile:/+", "/", location)
+
+
 _IN_CATALOG = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w${}-]+){2}")
 
 

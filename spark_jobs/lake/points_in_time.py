@@ -93,7 +93,7 @@ class Reading(NamedTuple):
             ansi = ".".join(map(quote_ansi, parts))
             names = dict.fromkeys(_AS_OF, ansi) | {"spark": ".".join(map(quote_name, parts))}
         else:
-            path = sql_literal(self.folder.removeprefix("file:").replace("s3a://", "s3://"))
+            path = sql_literal(self.folder.replace("s3a://", "s3://"))
             argument, as_of["duckdb"] = "" if self.version is None else f", version => {self.version}", ""
             names_there = name.split(".")[1:] if is_catalog_name(name) else self.table.split(".", 1)
             trino = ".".join(map(quote_ansi, ("delta", *names_there)))

@@ -36,7 +36,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.arrow_types import ddl_of, spark_schema_of
 from ticdc_bridge.spark_jobs.arrow.library import pa
 from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type
-from ticdc_bridge.spark_jobs.io.locations import TableLocation, is_catalog_name, split_table_name
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, is_catalog_name, split_table_name, without_file_scheme
 from ticdc_bridge.spark_jobs.io.message_files import finish, partial_path_of
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, partial_path_for, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl, spark_location
@@ -125,7 +125,7 @@ def stage_root(location: TableLocation, conf: Mapping[str, str]) -> Path:
     session = SparkSession.getActiveSession()
     for setting in (f"spark.sql.catalog.{split_table_name(location.name)[0]}.warehouse", "spark.sql.warehouse.dir"):
         found = conf.get(setting) or (session and session.conf.get(setting, None)) or ""
-        warehouse = re.sub(r"\Afile:/+", "/", found)
+        warehouse = without_file_scheme(found)
         if warehouse.startswith("/") or StoreUrl.of(warehouse) is not None:
             break
     else:

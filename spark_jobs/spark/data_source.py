@@ -277,8 +277,10 @@ class _StreamReader(_PartitionDecoder, DataSourceStreamReader, _AvailableNow):  
         """limit: ReadMaxRows: so many messages, of each partition the same part of those that wait."""
         ends = self._last or {str(p): high for p, (_, high) in self._asked.extents().items()}
         most = getattr(limit, "max_rows", None)
-        waiting = {p: max(0, high - (start or {}).get(p, 0)) for p, high in ends.items()}
-        if most is None or start is None or (total := sum(waiting.values())) <= most:
+        if start is None or most is None:
+            return ends
+        waiting = {p: max(0, high - start.get(p, 0)) for p, high in ends.items()}
+        if (total := sum(waiting.values())) <= most:
             return ends
         parts = {p: count * most // total for p, count in waiting.items()}
         rest = most - sum(parts.values())

@@ -6,7 +6,6 @@ OpenLineage's `spec/Naming.md` has it: topics by their broker, tables of the lak
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import NamedTuple
 import attr
 from openlineage.client import OpenLineageClient, set_producer
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
-from openlineage.client.generated.base import DatasetFacet, JobFacet, RunFacet
+from openlineage.client.generated.base import DatasetFacet, JobFacet, OutputDatasetFacet, RunFacet
 from openlineage.client.generated.column_lineage_dataset import (
     ColumnLineageDatasetFacet,
     Fields,
@@ -35,12 +34,12 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.spark_jobs.io.locations import lake_location
+from ticdc_bridge.spark_jobs.io.locations import lake_location, without_file_scheme
 from ticdc_bridge.spark_jobs.lake import tables
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes
-from ticdc_bridge.spark_jobs.lake.table_columns import PRIVATE
+from ticdc_bridge.spark_jobs.lake.table_columns import private_of
 from ticdc_bridge.spark_jobs.spark.errors import shorten_message
-from ticdc_bridge.spark_jobs.streaming.stages import BatchResult
+from ticdc_bridge.spark_jobs.streaming.stages import BatchResult, WrittenTable
 
 _PRODUCER = "https://github.com/ticdc-bridge/ticdc-bridge"
 _PATIENCE = 10.0
@@ -84,6 +83,7 @@ class LineageRun:
     run_id: str = field(default_factory=lambda: str(generate_new_uuid()))
     _newest_ts: int = -1
     _known: dict[str, _KnownTable] = field(default_factory=dict)
+    _steps: dict[TableId, tuple[Sequence[DdlText], Sequence[SchemaChange]]] = field(default_factory=dict)
 
     def __enter__(self) -> LineageRun:
         set_producer(_PRODUCER)
@@ -111,7 +111,7 @@ class LineageRun:
                     of_topics[TableId(db, name).folded].append(topics[topic])
             outputs, statements = list[OutputDataset](), dict[DdlText, None]()
             for table in outcome.written:
-                steps = schema_changes(table.statements, table.id)
+                steps = self._steps_of(table)
                 times = {step.commit_ts for step in steps}
                 statements |= {s: None for s in table.statements if s.commit_ts in times}
                 for place in dict.fromkeys(filter(None, table.locations)):
@@ -119,6 +119,14 @@ class LineageRun:
                     outputs += self._datasets_of(spark, engine, place, steps, keys, of_topics.get(table.id.folded, []))
             facet = self._facet_of(number, outcome, statements)
             self._send(RunState.RUNNING, {"ticdcBridge_microBatch": facet}, list(topics.values()), outputs)
+
+    def _steps_of(self, table: WrittenTable) -> Sequence[SchemaChange]:
+        """Its history, which seldom has a new statement."""
+        statements, steps = self._steps.get(table.id, (None, []))
+        if statements != table.statements:
+            steps = schema_changes(table.statements, table.id)
+            self._steps[table.id] = table.statements, steps
+        return steps
 
     def _facet_of(self, number: int, outcome: BatchResult, statements: Iterable[DdlText]) -> MicroBatchRunFacet:
         facet = MicroBatchRunFacet(number, outcome.summary.messages, outcome.summary.errors.total())
@@ -141,8 +149,8 @@ class LineageRun:
         if place not in self._known:
             if not lake_table.exists():
                 return
-            private = json.loads(lake_table.properties().get(PRIVATE, "{}"))
-            self._known[place] = _KnownTable(*_dataset_name(lake_table.folder()), private)
+            masked = private_of(lake_table.properties())
+            self._known[place] = _KnownTable(*_dataset_name(lake_table.folder()), masked)
         namespace, name, private = self._known[place]
         columns = lake_table.read().schema.fields
         facets: dict[str, DatasetFacet] = {
@@ -150,9 +158,10 @@ class LineageRun:
         }
         if topics:
             facets["columnLineage"] = _column_lineage([c.name for c in columns], steps, private, topics)
-        statistics = OutputStatisticsOutputDatasetFacet(keys)
-        of_output = {} if keys is None else {"outputStatistics": statistics}
-        yield OutputDataset(namespace, name, facets=facets, outputFacets={**of_output})
+        of_output: dict[str, OutputDatasetFacet] = {}
+        if keys is not None:
+            of_output["outputStatistics"] = OutputStatisticsOutputDatasetFacet(keys)
+        yield OutputDataset(namespace, name, facets=facets, outputFacets=of_output)
 
     def _send(
         self, state: RunState, facets: dict[str, RunFacet], inputs: Sequence[InputDataset] = (),
@@ -178,14 +187,14 @@ def _as_warning() -> Iterator[None]:
 
 def _dataset_name(folder: str) -> tuple[str, str]:
     """Namespace and name. folder: a path, or a URL, whose name and password are left out."""
+    folder = without_file_scheme(folder)
     scheme, _, rest = folder.rpartition("://")
-    if scheme in ("", "file"):
-        return "file", folder.removeprefix("file://").removeprefix("file:").rstrip("/")
+    if not scheme:
+        return "file", folder.rstrip("/")
     authority, _, path = rest.partition("/")
     if ":" in authority.rpartition("@")[0]:
         authority = authority.rpartition("@")[2]
-    is_store = scheme != "hdfs"
-    return f"{scheme.replace('s3a', 's3')}://{authority}", ("" if is_store else "/") + path.rstrip("/")
+    return f"{scheme.replace('s3a', 's3')}://{authority}", ("/" if scheme == "hdfs" else "") + path.rstrip("/")
 
 
 def _column_lineage(

@@ -301,9 +301,9 @@ def session_of(job: Job, settings: SparkSettings, out: str, dead: str | None) ->
         tables.check_engine(job.merge or AUTO, table_format)  # before Spark starts
     formats = sorted({location.format for location in (*written, *([letters] if letters else []))})
     spark = tables.session(settings, formats, by=by, shared=is_rule(out))
-    for location, engine in (*((location, job.merge or AUTO) for location in written), (letters, AUTO)):
-        by_name = location is not None and (location.format == "iceberg" or is_catalog_name(location.name))
-        if location is not None and (job.merge is not None or by_name):
+    engines = [*((location, job.merge or AUTO) for location in written), *([(letters, AUTO)] if letters else [])]
+    for location, engine in engines:
+        if job.merge is not None or location.format == "iceberg" or is_catalog_name(location.name):
             # Refuses a location that it can't write to.
             tables.engine_of(spark, engine, location.format)(spark, location.name)
     return spark

@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable, QueryBuilder
 
 from tests.matrix.generated_part import GeneratedPart
-from tests.support.lake_readers import hadoop_metadata, iceberg_by_duckdb, iceberg_by_pyiceberg, query_duckdb
+from tests.support.lake_readers import delta_by_duckdb, hadoop_metadata, iceberg_by_duckdb, iceberg_by_pyiceberg
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,7 @@ def _by_sql(folder: Path) -> Rows:
 DELTA_READERS: Mapping[str, Reader] = {
     "deltalake": lambda folder: DeltaTable(str(folder)).to_pyarrow_table().to_pylist(),
     "deltalake, SQL": _by_sql,
-    "DuckDB": lambda folder: query_duckdb("SELECT * FROM delta_scan(?)", [str(folder)], ("delta",)),
+    "DuckDB": delta_by_duckdb,
     "pyarrow, the folder": lambda folder: ds.dataset(str(folder), format="parquet").to_table().to_pylist(),
 }
 ICEBERG_READERS: Mapping[str, Reader] = {

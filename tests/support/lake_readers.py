@@ -25,6 +25,10 @@ def iceberg_by_duckdb(metadata: str) -> Rows:
     return query_duckdb("SELECT * FROM iceberg_scan(?)", [metadata], ("avro", "iceberg"))
 
 
+def delta_by_duckdb(folder: str | Path) -> Rows:
+    return query_duckdb("SELECT * FROM delta_scan(?)", [str(folder)], ("delta",))
+
+
 def query_duckdb(query: str, parameters: list[Any], extensions: tuple[str, ...]) -> Rows:
     """Rows with times in UTC. extensions: of the packages `duckdb_extension_…`."""
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:

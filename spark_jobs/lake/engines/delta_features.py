@@ -83,7 +83,7 @@ def need_for_rows(spark: SparkSession, path: str, sql_name: str, have: StructTyp
             need(spark, path, sql_name, MAPPING, f"column {leaf!r}")
         old = known.get(name)
         texts = None if old is None else (old.simpleString(), kind.simpleString())
-        if texts is not None and (texts[0] in _INTEGERS) == (texts[1] in _INTEGERS):
+        if texts is not None and _append_widens(*texts):
             need_for_type(spark, path, sql_name, ".".join(name), *texts)
 
 
@@ -92,11 +92,14 @@ def other_type(have: StructType, rows: StructType) -> str | None:
     known = {name: kind.simpleString() for name, kind in _fields(have) if kind.typeName() != "struct"}
     for name, kind in _fields(rows):
         old, new = known.get(name), kind.simpleString()
-        if old in (None, new):
-            continue
-        if (old in _INTEGERS) != (new in _INTEGERS) or not widens(str(old), new):
+        if old is not None and old != new and not _append_widens(old, new):
             return f"{'.'.join(name)} is {old} there, and {new} in the rows"
     return None
+
+
+def _append_widens(have: str, kind: str) -> bool:
+    """True if rows of a type widen the column by an append: not from an integer to another kind of number."""
+    return (have in _INTEGERS) == (kind in _INTEGERS) and widens(have, kind)
 
 
 def need_for_type(spark: SparkSession, path: str, sql_name: str, name: str, have: str, kind: str) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.spark_jobs.io.locations import is_catalog_name
+from ticdc_bridge.spark_jobs.io.locations import is_catalog_name, without_file_scheme
 from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files
 from ticdc_bridge.spark_jobs.lake.engines.base import Commit, RowFile, TableColumn, Upsert, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, set_for_now
@@ -68,7 +68,7 @@ class SparkDelta(SqlTable):
             return None
         if is_catalog_name(self.path):
             folder = self.folder() if self.exists() else ""
-            return folder.removeprefix("file:") if folder.startswith("file:/") else None
+            return folder if folder.startswith("/") else None
         hadoop: Any = self.spark.sparkContext._jsc.hadoopConfiguration()
         is_here = str(hadoop.get("fs.defaultFS", "file:")).startswith("file:")
         return delta_files.absolute_path(self.path) if is_here else None
@@ -83,7 +83,7 @@ class SparkDelta(SqlTable):
 
     def folder(self) -> str:
         if is_catalog_name(self.path):
-            return str(self._details()["location"])
+            return without_file_scheme(self._details()["location"])
         return delta_files.absolute_path(self.path)
 
     def exists(self) -> bool:
@@ -156,14 +156,13 @@ class SparkDelta(SqlTable):
         is_managed = any(feature.startswith("catalog") for feature in details["tableFeatures"] or ())
         if is_connect(self.spark) or is_mapped or is_managed or details["partitionColumns"]:
             return False
-        folder = self.folder()
-        added = delta_files.copy_into(folder.removeprefix("file:"), files)
+        added = delta_files.copy_into(self.folder(), files)
         if added is not None:
             jvm: Any = self.spark._jvm
             delta, actions = jvm.org.apache.spark.sql.delta, jvm.java.util.ArrayList()
             for entry in added:
                 actions.add(delta.actions.Action.fromJson(json.dumps({"add": entry})))
-            log = delta.DeltaLog.forTable(self.spark._jsparkSession, folder)
+            log = delta.DeltaLog.forTable(self.spark._jsparkSession, details["location"])
             rows = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
             operation = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
             transaction = log.startTransaction()

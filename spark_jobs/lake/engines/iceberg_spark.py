@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import widens
-from ticdc_bridge.spark_jobs.io.locations import split_table_name
+from ticdc_bridge.spark_jobs.io.locations import split_table_name, without_file_scheme
 from ticdc_bridge.spark_jobs.lake.engines import iceberg_defaults
 from ticdc_bridge.spark_jobs.lake.engines.base import Commit, RowFile, TableColumn, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, view_of
@@ -81,7 +81,7 @@ class SparkIceberg(SqlTable):
 
     # ---- what is there
     def folder(self) -> str:
-        return self.properties()["location"]
+        return without_file_scheme(self.properties()["location"])
 
     def exists(self) -> bool:
         return self.spark.catalog.tableExists(self._sql_name)

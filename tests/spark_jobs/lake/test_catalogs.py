@@ -10,6 +10,7 @@ import pytest
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tests.spark_jobs.lake.test_consistent import totals
 from tests.spark_jobs.lake.test_merge_iceberg import TABLE, merge_into, new_catalog
 from tests.spark_jobs.lake.test_merge_schema_changes import merge, messages
 from tests.support.changes import Changes
@@ -17,7 +18,7 @@ from tests.support.dumps import write_dump
 from tests.support.hive_metastore import hive_metastore
 from tests.support.iceberg_rest import rest_catalog
 from tests.support.kafka import Kafka
-from tests.support.lake_readers import iceberg_by_duckdb, iceberg_by_pyiceberg, query_duckdb
+from tests.support.lake_readers import delta_by_duckdb, iceberg_by_duckdb, iceberg_by_pyiceberg
 from tests.support.processes import Job
 from tests.support.s3 import KEYS, s3_server
 from tests.support.streams import send
@@ -193,10 +194,6 @@ def _follow(kafka: Kafka, folder: Path, outs: dict[str, list[str]]) -> dict[int,
     return changes.table
 
 
-def _totals(rows: list[dict[str, Any]]) -> dict[int, str]:
-    return {row["id"]: str(row["total"]) for row in rows}
-
-
 def _catalog_options(**settings: str) -> list[str]:
     lake = "spark.sql.catalog.lake"
     pairs = {f"{lake}.{name.replace('__', '.').replace('_', '-')}": value for name, value in settings.items()}
@@ -214,9 +211,9 @@ def test_hives_metastore(kafka: Kafka, tmp_path: Path) -> None:
         delta.append(f"--conf=spark.sql.warehouse.dir={warehouse}")
         full = [*delta, "--reader-features", "full"]
         table = _follow(kafka, tmp_path, {"delta:spark_catalog.shop.orders": full, "iceberg:lake.ice.orders": iceberg})
-        assert _totals(_delta_rows(warehouse / "shop.db/orders")) == table
+        assert totals(delta_by_duckdb(warehouse / "shop.db/orders")) == table
         metadata = max((warehouse / "ice.db/orders/metadata").glob("*.metadata.json"))
-        assert _totals(iceberg_by_pyiceberg(str(metadata))) == table
+        assert totals(iceberg_by_pyiceberg(str(metadata))) == table
         rows = [[str(number), f"n{number}"] for number in range(5000)]
         create = "CREATE TABLE `items` (`id` bigint PRIMARY KEY, `name` varchar(40))"
         dump = write_dump(tmp_path / "dump", 463_299_738_777_157_634, create, rows, db="shop", table="items")
@@ -224,11 +221,7 @@ def test_hives_metastore(kafka: Kafka, tmp_path: Path) -> None:
             given = [*words, "delta:spark_catalog.{schema}.{table}", "--table", "shop.items", *delta]
             with Job(given, tmp_path) as job:
                 assert job.wait() == 0, job.log
-        assert len(_delta_rows(warehouse / "shop.db/items")) == len(rows)
-
-
-def _delta_rows(folder: Path) -> list[dict[str, Any]]:
-    return query_duckdb("SELECT * FROM delta_scan(?)", [str(folder)], ("delta",))
+        assert len(delta_by_duckdb(warehouse / "shop.db/items")) == len(rows)
 
 
 @pytest.mark.slow
@@ -249,7 +242,7 @@ def test_glue(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         catalog = GlueCatalog("glue", **read, **{"glue.endpoint": url, "s3.endpoint": url})
         found = catalog.load_table(("shop", "orders"))
         assert found.metadata_location.startswith("s3://lake/warehouse/shop.db/orders/")
-        assert _totals(found.scan().to_arrow().to_pylist()) == table
+        assert totals(found.scan().to_arrow().to_pylist()) == table
         assert bucket.keys("warehouse/shop.db/orders__tombstones/")
 
 

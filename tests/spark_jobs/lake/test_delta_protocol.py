@@ -20,7 +20,7 @@ import pytest
 from pyroaring import BitMap64
 
 from tests.support.golden import Registry
-from tests.support.lake_readers import query_duckdb
+from tests.support.lake_readers import delta_by_duckdb, query_duckdb
 from tests.support.table import check_rows
 from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge import Encoder
@@ -413,7 +413,7 @@ def test_values_and_filters_in_all_readers(
             (row,) = query_duckdb(query, [_location(), least], ("delta",))
             assert row["n"] == values.count(least), (name, least)
     if types == "exact":
-        by_duckdb = query_duckdb("SELECT * FROM delta_scan(?)", [_location()], ("delta",))
+        by_duckdb = delta_by_duckdb(_location())
         known = {row["id"]: row for row in stored.to_pylist()}
         assert {row["id"]: {name: row[name] for name in _TYPED} for row in by_duckdb} == known
 
@@ -466,7 +466,7 @@ def test_what_others_do_between_batches(
             del expected[last]
             assert capsys.readouterr().err.count("merged directly 1") == 2, name
             assert {str(row["id"]): row["a"] for row in _read(spark).collect()} == expected, name
-            by_duckdb = query_duckdb("SELECT * FROM delta_scan(?)", [_location()], ("delta",))
+            by_duckdb = delta_by_duckdb(_location())
             assert {str(row["id"]): row["a"] for row in by_duckdb} == expected, name
     log_of.cache_clear()
     files = {Path(unquote(file)).name for file in _read(spark).inputFiles()}

@@ -24,7 +24,7 @@ from tests.spark_jobs.lake.test_merge_order import write_avro_schemas
 from tests.spark_jobs.lake.test_random_deletes import KeyHistory, describe
 from tests.spark_jobs.lake.test_random_histories import _Killed, _Kills, _write_ddl, _write_schemas, kills, take_as_many
 from tests.support.lake_histories import Delivery, History, comparable
-from tests.support.lake_readers import query_duckdb
+from tests.support.lake_readers import delta_by_duckdb
 from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge import Encoder
 from ticdc_bridge.cli import main
@@ -144,7 +144,7 @@ def _by_spark(spark: SparkSession, name: str = "lake") -> list[dict[str, Any]]:
 
 
 def _others() -> Iterator[list[dict[str, Any]]]:
-    yield query_duckdb("SELECT * FROM delta_scan(?)", [str(Path("lake").absolute())], ("delta",))
+    yield delta_by_duckdb(Path("lake").absolute())
     table = DeltaTable("lake")
     if "typeWidening" not in (table.protocol().reader_features or ()):
         yield pyarrow.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all()).to_pylist()

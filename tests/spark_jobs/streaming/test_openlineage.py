@@ -16,7 +16,7 @@ from tests.spark_jobs.lake.test_merge_schema_changes import messages
 from tests.support.changes import POISON
 from tests.support.golden import GOLDEN, ROOT
 from tests.support.kafka import Kafka
-from tests.support.lake_readers import query_duckdb
+from tests.support.lake_readers import delta_by_duckdb
 from tests.support.streams import send
 from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.streaming.openlineage import LineageRun, _dataset_name
@@ -137,7 +137,7 @@ def test_what_can_not_be_sent(
     assert feed.merge() == 0
     assert capsys.readouterr().err.count("warning: an event of OpenLineage was not sent") == 3
     for name, changes in feed.tables.items():
-        rows = query_duckdb("SELECT * FROM delta_scan(?)", [str(Path("lake/shop", name).absolute())], ("delta",))
+        rows = delta_by_duckdb(Path("lake/shop", name).absolute())
         assert {row["id"]: str(row["total"]) for row in rows} == changes.table
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "nosuch")
     assert feed.merge() == 2
