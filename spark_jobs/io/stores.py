@@ -218,13 +218,13 @@ def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings
     submitted: the JVM runs already, and its jars are the user's. SetupError JAR_MISSING.
     """
     brought = settings.artifacts or settings.conf.get("spark.jars") or os.environ.get("BRIDGE_JARS")
-    own, files = stores_of(settings.locations), settings.conf.get("spark.jars", "").split(",")
+    of_job, files = stores_of(settings.locations), settings.conf.get("spark.jars", "").split(",")
     brought_files = settings.artifacts | {file.rpartition("/")[2] for file in files}
     for store in stores_of([*settings.locations, *settings.conf.values()]):
         defaults = dict(spark_config(store))
         if store.jars and not submitted:
             found = jars(store.jars, brought_files)
-            if not found and store in own and not any(name.startswith("hadoop-aws") for name in brought_files):
+            if not found and store in of_job and not any(name.startswith("hadoop-aws") for name in brought_files):
                 details = (
                     f"{store.schemes[0]}:// places need Hadoop's driver, which Iceberg's jar for AWS has not: bring it"
                     " (--packages …,org.apache.hadoop:hadoop-aws:VERSION), or have the checkpoint elsewhere"

@@ -33,9 +33,9 @@ def erase(spark: SparkSession, engine: str, location: TableLocation, key: Mappin
 
     SetupError USAGE for a column that the table has not, a value that is not of its type, and another key of hmac.
     """
-    for place in (location, location.tombstones):
-        table = tables.engine_of(spark, engine, location.format)(spark, place.name)
-        if place is not location and not table.exists():
+    for table_location in (location, location.tombstones):
+        table = tables.engine_of(spark, engine, location.format)(spark, table_location.name)
+        if table_location is not location and not table.exists():
             continue
         where = _condition(table, key)
         if rows := table.read().where(where).count():

@@ -114,9 +114,9 @@ class LineageRun:
                 steps = self._steps_of(table)
                 times = {step.commit_ts for step in steps}
                 statements |= {s: None for s in table.statements if s.commit_ts in times}
-                for place in dict.fromkeys(filter(None, table.locations)):
-                    keys = table.keys if place == table.locations[0] else None
-                    outputs += self._datasets_of(spark, engine, place, steps, keys, of_topics.get(table.id.folded, []))
+                for target in dict.fromkeys(filter(None, table.locations)):
+                    keys = table.keys if target == table.locations[0] else None
+                    outputs += self._datasets_of(spark, engine, target, steps, keys, of_topics.get(table.id.folded, []))
             facet = self._facet_of(number, outcome, statements)
             self._send(RunState.RUNNING, {"ticdcBridge_microBatch": facet}, list(topics.values()), outputs)
 
@@ -140,18 +140,18 @@ class LineageRun:
         return facet
 
     def _datasets_of(
-        self, spark: SparkSession, engine: str, place: str, steps: Sequence[SchemaChange], keys: int | None,
+        self, spark: SparkSession, engine: str, target: str, steps: Sequence[SchemaChange], keys: int | None,
         topics: Sequence[InputDataset],
     ) -> Iterator[OutputDataset]:  # fmt: skip
-        """The table of a place; none where it is not there yet. keys: that were written; None: it is not known."""
-        location = lake_location(place)
+        """The table at `target`, as --out has it; none where it is not there yet. keys: that were written; None: it is not known."""
+        location = lake_location(target)
         lake_table = tables.engine_of(spark, engine, location.format)(spark, location.name)
-        if place not in self._known:
+        if target not in self._known:
             if not lake_table.exists():
                 return
             masked = private_of(lake_table.properties())
-            self._known[place] = _KnownTable(*_dataset_name(lake_table.folder()), masked)
-        namespace, name, private = self._known[place]
+            self._known[target] = _KnownTable(*_dataset_name(lake_table.folder()), masked)
+        namespace, name, private = self._known[target]
         columns = lake_table.read().schema.fields
         facets: dict[str, DatasetFacet] = {
             "schema": SchemaDatasetFacet([SchemaDatasetFacetFields(c.name, c.dataType.simpleString()) for c in columns])

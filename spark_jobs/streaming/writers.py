@@ -90,8 +90,8 @@ class TableMerger:
         return result
 
     def _written(self, job: Job, statements: Sequence[DdlText], keys: int) -> WrittenTable:
-        places = (str(self.location) if job.current else None, job.changelog, job.versions)
-        return WrittenTable(self.table, places, statements, keys)
+        locations = (str(self.location) if job.current else None, job.changelog, job.versions)
+        return WrittenTable(self.table, locations, statements, keys)
 
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
         # A micro-batch has a session of its own: its views are not seen from another.
