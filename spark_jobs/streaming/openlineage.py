@@ -143,7 +143,7 @@ class LineageRun:
         self, spark: SparkSession, engine: str, target: str, steps: Sequence[SchemaChange], keys: int | None,
         topics: Sequence[InputDataset],
     ) -> Iterator[OutputDataset]:  # fmt: skip
-        """The table at `target`, as --out has it; none where it is not there yet. keys: that were written; None: it is not known."""
+        """The table at a target, if it is there yet. keys: that were written; None: it is not known."""
         location = lake_location(target)
         lake_table = tables.engine_of(spark, engine, location.format)(spark, location.name)
         if target not in self._known:
